@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Target helpers: every library of ours is made here, so warnings, sanitizers and ccache are set once.
+
+find_program(PIPER_CCACHE ccache)
+if(PIPER_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${PIPER_CCACHE})
+    set(CMAKE_C_COMPILER_LAUNCHER ${PIPER_CCACHE})
+endif()
+
+add_library(piper_options INTERFACE)
+target_include_directories(piper_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(piper_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Werror>
+    # Paths in assertions and debug information are relative to the source tree.
+    $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+if(PIPER_SANITIZE)
+    target_compile_options(piper_options INTERFACE
+        -fsanitize=${PIPER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+    target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
+endif()
+
+# piper_library(core_base SOURCES a.cpp DEPS core_model PRIVATE_DEPS SQLite::SQLite3)
+# makes target piper_core_base; names in DEPS without '::' are ours.
+function(piper_library name)
+    cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+    if(ARG_SOURCES)
+        add_library(piper_${name} STATIC ${ARG_SOURCES})
+        set(scope PUBLIC)
+        target_link_libraries(piper_${name} PRIVATE ${ARG_PRIVATE_DEPS})
+    else()
+        add_library(piper_${name} INTERFACE)
+        set(scope INTERFACE)
+    endif()
+    target_link_libraries(piper_${name} ${scope} piper_options)
+    foreach(dep IN LISTS ARG_DEPS)
+        if(dep MATCHES "::")
+            target_link_libraries(piper_${name} ${scope} ${dep})
+        else()
+            target_link_libraries(piper_${name} ${scope} piper_${dep})
+        endif()
+    endforeach()
+endfunction()
+
+# piper_test(core_base SOURCES a_test.cpp DEPS core_base [LABELS fast] [TIMEOUT 60])
+# one GoogleTest binary; each of its tests is one ctest entry.
+function(piper_test name)
+    cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;EXTRA" ${ARGN})
+    if(NOT ARG_LABELS)
+        set(ARG_LABELS fast)
+    endif()
+    if(NOT ARG_TIMEOUT)
+        set(ARG_TIMEOUT 60)
+    endif()
+    add_executable(${name}_test ${ARG_SOURCES})
+    target_link_libraries(${name}_test PRIVATE piper_options piper_test_support GTest::gtest_main GTest::gmock)
+    foreach(dep IN LISTS ARG_DEPS)
+        if(dep MATCHES "::")
+            target_link_libraries(${name}_test PRIVATE ${dep})
+        else()
+            target_link_libraries(${name}_test PRIVATE piper_${dep})
+        endif()
+    endforeach()
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}."
+        PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cluster/cluster.h"
+#include "core/model/model.h"
+
+namespace piper {
+
+enum class ScheduleKind { GPipe, OneF1B, InterleavedOneF1B, ZbH1, ZbH2, ZbV, DualPipe, DualPipeV };
+enum class Framework { Plain, Megatron, DeepSpeed, Torchtitan };
+enum class AllToAllAlgorithm { Auto, Flat, Node };  ///< grows with the library (kernels/alltoall)
+
+/// Parallel degrees. Dense grid: tp x cp x dp x pp; expert grid: etp x ep x edp x pp.
+struct Layout {
+    std::int64_t tp = 1;
+    bool sp = false;  ///< sequence parallel over the tp group
+    std::int64_t cp = 1;
+    std::int64_t pp = 1;
+    std::int64_t vpp = 1;  ///< model chunks a rank
+    std::int64_t ep = 1;
+    std::int64_t etp = 1;
+    std::int64_t dp = 1;
+
+    [[nodiscard]] std::int64_t world() const { return tp * cp * pp * dp; }
+    [[nodiscard]] std::int64_t edp() const { return world() / (pp * ep * etp); }
+    bool operator==(const Layout&) const = default;
+};
+
+enum class RecomputeGranularity { None, Selective, Full };
+
+/// What is computed again in the backward pass instead of being kept.
+struct Recompute {
+    RecomputeGranularity granularity = RecomputeGranularity::None;
+    std::int64_t num_layers = 0;  ///< Full: layers a stage (0 = all)
+    std::vector<std::string>
+        modules;  ///< Selective: core_attn, moe_act, layernorm, moe, mla_up_proj, mlp
+    bool operator==(const Recompute&) const = default;
+};
+
+struct Offload {
+    bool optimizer = false;
+    double fraction = 1.0;  ///< of the optimizer state kept in host memory
+    bool operator==(const Offload&) const = default;
+};
+
+enum class RoutingLoadKind { Uniform, Zipf, Histogram };
+
+/// Share of the routed rows each expert gets.
+struct RoutingLoad {
+    RoutingLoadKind kind = RoutingLoadKind::Uniform;
+    double zipf_exponent = 0.0;
+    /// Histogram: [layers or 1][num_experts], any positive scale.
+    std::vector<std::vector<double>> histogram;
+    bool operator==(const RoutingLoad&) const = default;
+};
+
+struct AllToAllChoice {
+    AllToAllAlgorithm algorithm = AllToAllAlgorithm::Auto;
+    std::int64_t chunks = 1;      ///< token slices whose exchange overlaps expert compute
+    std::int64_t node_limit = 0;  ///< nodes a token may reach, 0 without limit
+    bool operator==(const AllToAllChoice&) const = default;
+};
+
+/// Everything a run is decided by. Model and worker read the same Plan.
+struct Plan {
+    ModelSpec model;
+    ClusterSpec cluster;
+    Layout layout;
+    Framework framework = Framework::Plain;
+    std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest first
+    std::vector<std::int64_t> stage_layers;     ///< [pp * vpp]; empty: even split
+    ScheduleKind schedule = ScheduleKind::OneF1B;
+    std::int64_t micro_batch_size = 1;   ///< sequences
+    std::int64_t global_batch_size = 1;  ///< sequences of all replicas and micro-batches
+    std::int64_t seq_len = 1;            ///< tokens
+    Recompute recompute;
+    int zero_stage = 0;
+    Offload offload;
+    Precision precision = Precision::Bf16;
+    std::optional<double> capacity_factor;  ///< nullopt: dropless
+    RoutingLoad routing_load;
+    std::vector<std::int64_t> expert_placement;  ///< [num_experts] -> ep rank; empty: in order
+    AllToAllChoice all_to_all;
+
+    /// Micro-batches of one step on one replica: global_batch_size / (micro_batch_size * dp).
+    [[nodiscard]] std::int64_t numMicroBatches() const {
+        return global_batch_size / (micro_batch_size * layout.dp);
+    }
+    /// Tokens of one micro-batch on one rank of the dense grid, before tp.
+    [[nodiscard]] std::int64_t tokensPerMicroBatch() const {
+        return micro_batch_size * seq_len / layout.cp;
+    }
+};
+
+/// Layers of every stage chunk [pp * vpp], in model order: chunk v of stage s is entry v * pp + s.
+[[nodiscard]] std::vector<std::int64_t> effectiveStageLayers(const Plan& plan);
+/// First and one past the last layer of that stage and chunk.
+struct LayerRange {
+    std::int64_t begin = 0, end = 0;
+    [[nodiscard]] std::int64_t size() const { return end - begin; }
+};
+[[nodiscard]] LayerRange stageLayers(const Plan& plan, StageId stage, ModelChunkId chunk);
+
+/// One broken rule: a stable name, the sentence with its numbers, legal neighbours.
+struct Violation {
+    std::string rule;
+    std::string message;
+    std::vector<std::string> fix;
+};
+
+/// Every broken rule at once; empty when the framework can launch the plan.
+[[nodiscard]] std::vector<Violation> validatePlan(const Plan& plan);
+/// pp * lcm(tp * cp, ep * etp): the smallest world of these degrees.
+[[nodiscard]] std::int64_t minimumWorld(const Layout& layout);
+
+/// Where an effective value came from: "given", "default", "follows from world 64".
+struct EffectiveValue {
+    std::string key;
+    std::int64_t value = 0;
+    std::string origin;
+};
+
+/// Parses "tp=8 pp=8 ep=8 etp=1" and completes it: degrees not given are 1, etp is the framework's
+/// default (Megatron: tp), dp follows from the world.
+/// Errors: InvalidInput for an unknown key or a value below 1.
+struct CompletedLayout {
+    Layout layout;
+    std::vector<EffectiveValue> effective;
+};
+[[nodiscard]] Result<CompletedLayout> completeLayout(std::string_view text, std::int64_t world,
+                                                     Framework framework);
+
+/// A rank's place in both grids.
+struct RankCoordinates {
+    std::int64_t tp = 0, cp = 0, dp = 0, pp = 0;  ///< dense grid
+    std::int64_t etp = 0, ep = 0, edp = 0;        ///< expert grid (pp shared)
+};
+
+/// Both process grids of a layout under its rank order.
+class ProcessGrid {
+public:
+    explicit ProcessGrid(const Layout& layout, std::string_view rank_order = "tp-cp-ep-dp-pp");
+    [[nodiscard]] RankCoordinates coordinates(RankId rank) const;
+    /// Ranks that differ from `rank` only in that dimension, in order:
+    /// "tp", "cp", "dp", "pp", "ep", "etp", "edp".
+    [[nodiscard]] std::vector<RankId> group(RankId rank, std::string_view dimension) const;
+    [[nodiscard]] std::int64_t world() const { return m_layout.world(); }
+
+private:
+    Layout m_layout;
+    std::vector<RankCoordinates> m_coordinates;  ///< [world]
+};
+
+/// The plan file. Errors: InvalidInput with the key's path. `model` and `cluster` are objects
+/// inside it (paths are resolved by the caller with resolvePlanReferences before reading).
+[[nodiscard]] Result<Plan> readPlan(const Json& json, std::string_view where);
+[[nodiscard]] Result<Plan> readPlanText(std::string_view text, std::string_view where);
+[[nodiscard]] Json writePlan(const Plan& plan);
+
+}  // namespace piper

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/evidence.h"
+#include "core/base/json.h"
+#include "core/base/result.h"
+#include "core/base/units.h"
+#include "core/plan/plan.h"
+#include "core/resources/memory.h"
+#include "core/run/run.h"
+#include "core/schedule/simulate.h"
+
+namespace piper {
+
+enum class BottleneckKind {
+    A2aLatency,
+    A2aBandwidth,
+    ExposedComm,
+    SkinnyGemm,
+    Imbalance,
+    Hbm,
+    Bubble,
+    Placement,
+    Compute
+};
+
+struct Bottleneck {
+    BottleneckKind kind = BottleneckKind::Compute;
+    double share_of_step = 0.0;
+    Seconds step_without_it;
+};
+
+enum class FitVerdict { Fits, Tight, DoesNotFit };  ///< Tight: over 90 % of the capacity
+
+struct MemoryPrediction {
+    Bytes peak;
+    StageId peak_stage;
+    std::string peak_operation;
+    Bytes capacity;
+    FitVerdict verdict = FitVerdict::Fits;
+    std::vector<StageMemory> stages;
+};
+
+/// What the model says of a plan. Ratios 0..1.
+struct Prediction {
+    Seconds step;
+    double tokens_per_second_per_device = 0.0;
+    Flops model_flops_per_token;
+    FlopsPerSecond flops_per_device;  ///< model FLOPs
+    FlopsPerSecond peak_per_device;   ///< the denominator of mfu and hfu
+    double mfu = 0.0;
+    double hfu = 0.0;
+    double bubble_fraction = 0.0;
+    std::array<Seconds, kNumPhases> phase{};    ///< mean over stages of one step
+    std::array<Seconds, kNumPhases> exposed{};  ///< communication not hidden by compute
+    MemoryPrediction memory;
+    std::vector<Bottleneck> bottlenecks;       ///< largest share first
+    std::map<std::string, Evidence> evidence;  ///< key of the JSON -> evidence
+    std::string bottleneck_sentence;
+};
+
+/// How exact the step time is: the closed form (microseconds) or the simulated schedule.
+enum class PredictMode { ClosedForm, Simulated };
+
+/// Errors: RuleBroken lists every violated rule; nothing is predicted for a plan that cannot run.
+[[nodiscard]] Result<Prediction> predict(const Plan& plan,
+                                         PredictMode mode = PredictMode::Simulated);
+
+/// The same plus its timeline.
+struct PredictedRun {
+    Prediction prediction;
+    Run run;
+};
+[[nodiscard]] Result<PredictedRun> predictRun(const Plan& plan, bool every_rank, int steps = 1);
+
+/// The document of `piperctl predict --json` (keys of docs/commands.md).
+[[nodiscard]] Json predictionJson(const Plan& plan, const Prediction& prediction);
+
+}  // namespace piper

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/run/run.h"
+
+namespace piper {
+
+/// Sum over some events.
+struct PhaseTotal {
+    std::int64_t count = 0;
+    std::int64_t sum_ns = 0;      ///< sum of durations
+    std::int64_t union_ns = 0;    ///< length of their union per rank, summed over ranks
+    std::int64_t exposed_ns = 0;  ///< union not covered by the compute lane (communication only)
+    double flops = 0.0;
+    double bytes = 0.0;
+};
+
+/// Per-phase time of one rank or of a whole run, over whole steps.
+/// Idle: step time not covered by any event of the rank.
+struct RunStatistics {
+    std::int64_t steps = 0;           ///< steps counted
+    std::int64_t step_ns_median = 0;  ///< of the slowest rank per step
+    std::int64_t step_ns_min = 0, step_ns_max = 0;
+    std::array<PhaseTotal, kNumPhases> phases{};                  ///< summed over ranks and steps
+    std::vector<std::array<PhaseTotal, kNumPhases>> rank_phases;  ///< [ranks]
+    std::vector<std::array<std::int64_t, kNumMemoryTerms>>
+        rank_peak_by_term;  ///< own peak of each term
+    std::vector<std::array<std::int64_t, kNumMemoryTerms>>
+        rank_at_peak;                           ///< terms at the rank's peak
+    std::vector<std::int64_t> rank_peak_bytes;  ///< peak of the sum of all terms
+    double flops_per_step = 0.0;                ///< all ranks
+    double bytes_per_step = 0.0;                ///< communication payload, all ranks
+};
+
+/// `skip_steps`: first steps left out as warm-up when more than that many exist.
+[[nodiscard]] RunStatistics computeStatistics(const Run& run, int skip_steps = 0);
+
+/// One row of a comparison of B against A, each normalised per step.
+struct ComparisonRow {
+    std::string key;          ///< phase, stage, rank or memory term
+    double a = 0.0, b = 0.0;  ///< same unit
+    std::int64_t count_a = 0, count_b = 0;
+    [[nodiscard]] double difference() const { return b - a; }
+    /// (b - a) / a; 0 when both are 0.
+    [[nodiscard]] double relative() const;
+};
+
+/// Where the difference of the step times comes from; the parts add up to the difference.
+struct Attribution {
+    double step_a_seconds = 0.0, step_b_seconds = 0.0;
+    double compute_seconds = 0.0;  ///< difference of compute per slowest rank
+    double exposed_communication_seconds = 0.0;
+    double bubble_seconds = 0.0;  ///< idle
+    double rest_seconds = 0.0;    ///< what is left, so that the sum is exact
+};
+
+struct Comparison {
+    std::vector<ComparisonRow> phase_seconds;    ///< per step, mean over ranks
+    std::vector<ComparisonRow> phase_flops;      ///< per step, all ranks
+    std::vector<ComparisonRow> phase_bytes;      ///< per step, all ranks, communication phases
+    std::vector<ComparisonRow> memory_bytes;     ///< per term: largest over ranks
+    std::vector<ComparisonRow> rank_peak_bytes;  ///< per rank present in both
+    std::vector<ComparisonRow> stages;           ///< busy seconds per stage and step
+    std::vector<ComparisonRow> ranks;            ///< busy seconds per rank and step
+    std::vector<std::string> only_in_a, only_in_b;
+    std::vector<std::string> warnings;  ///< when the runs are not comparable, and why
+    Attribution attribution;
+};
+
+/// A modelled and a measured run, or any two. `skip_steps` applies to measured runs.
+[[nodiscard]] Comparison compareRuns(const Run& a, const Run& b, int skip_steps = 0);
+
+}  // namespace piper

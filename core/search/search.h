@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/base/result.h"
+#include "core/predict/predict.h"
+
+namespace piper {
+
+enum class Objective { Mfu, TokensPerSecond, CostPerToken, MemoryHeadroom };
+
+/// What is searched: every layout, schedule option and micro-batch not fixed by `base`.
+struct SearchSpace {
+    Plan base;                       ///< model, cluster, batch, seq_len, precision
+    std::vector<std::string> fixed;  ///< keys of the layout and plan that base decides
+    std::int64_t max_world = 0;      ///< 0: the whole cluster
+    Objective objective = Objective::Mfu;
+    std::size_t top = 20;
+    double memory_margin = 0.0;  ///< share of the capacity to leave free
+};
+
+struct RankedPlan {
+    Plan plan;
+    Prediction prediction;
+};
+
+/// Why one layout of the space lost.
+struct Rejection {
+    std::string layout;   ///< "tp=1 pp=4 ep=8 dp=8 mbs=2"
+    std::string rule;     ///< "memory", "experts_divide_ep", "slower"
+    std::string message;  ///< with the numbers
+};
+
+struct SearchResult {
+    std::vector<RankedPlan> plans;      ///< best first, at most `top`
+    std::vector<Rejection> rejections;  ///< one per reason kind, the nearest example first
+    std::int64_t evaluated = 0;
+    std::int64_t feasible = 0;
+    double seconds = 0.0;  ///< filled by the caller, who owns the clock
+};
+
+/// Runs bodies 0..n-1, in any order, perhaps in parallel; given by the program.
+using ParallelFor =
+    std::function<void(std::size_t n, const std::function<void(std::size_t)>& body)>;
+/// One after the other.
+[[nodiscard]] ParallelFor sequentialFor();
+
+struct SearchProgress {
+    std::int64_t done = 0, total = 0;
+    const RankedPlan* best = nullptr;  ///< so far, null before the first feasible plan
+};
+
+/// Enumerates and ranks. Deterministic for any ParallelFor.
+/// Errors: Cancelled when the token asked; InvalidInput for a fixed key that does not exist.
+[[nodiscard]] Result<SearchResult> searchPlans(
+    const SearchSpace& space, const ParallelFor& parallel_for, std::stop_token stop = {},
+    const std::function<void(const SearchProgress&)>& progress = {});
+
+[[nodiscard]] Json searchJson(const SearchResult& result);
+
+}  // namespace piper

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/plan/plan.h"
+#include "core/run/run.h"
+#include "sessions/connection.h"
+
+namespace piper {
+
+/// What to launch. The job directory holds plan.json, status.json, log.txt and one
+/// rank-N.piper a rank (docs/formats.md).
+struct LaunchRequest {
+    Plan plan;
+    std::string job_directory;  ///< on the connection's host
+    std::string worker;         ///< path of piper-worker there
+    std::int64_t steps = 1;
+    std::vector<std::string> worker_arguments;  ///< --data, --seed, ...
+};
+
+/// What would be started, to be shown before it is.
+struct LaunchPreview {
+    std::vector<std::string> command;
+    std::string script;                 ///< of sbatch, empty otherwise
+    std::vector<std::string> rank_map;  ///< "rank 0: node0, pp 0, ep 0, dp 0"
+    std::vector<std::string> warnings;  ///< environment checks, each with a reason
+};
+
+enum class JobState { Queued, Starting, Running, Finished, Failed, Cancelled };
+
+/// Last line of status.json, as the workbench shows it.
+struct JobStatus {
+    JobState state = JobState::Starting;
+    std::int32_t step = 0;
+    std::int32_t steps = 0;
+    double loss = 0.0;
+    double tokens_per_second = 0.0;
+    std::string message;  ///< why it failed, or the place in the queue
+};
+
+/// A launched job. Ends on its own; destroying the handle does not end it.
+class Job {
+public:
+    virtual ~Job() = default;
+    [[nodiscard]] virtual const std::string& directory() const = 0;
+    [[nodiscard]] virtual Result<JobStatus> status() = 0;
+    /// Ends every rank, verified.
+    virtual Status cancel() = 0;
+    /// New text of the log since the last call.
+    [[nodiscard]] virtual Result<std::string> log() = 0;
+};
+
+/// Starts ranks: mpirun here, srun and sbatch behind the same interface.
+class Launcher {
+public:
+    virtual ~Launcher() = default;
+    [[nodiscard]] virtual std::string_view name() const = 0;
+    [[nodiscard]] virtual Result<LaunchPreview> preview(const LaunchRequest& request) = 0;
+    [[nodiscard]] virtual Result<std::unique_ptr<Job>> launch(const LaunchRequest& request) = 0;
+};
+
+}  // namespace piper
