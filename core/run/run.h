@@ -19,6 +19,11 @@ enum class RunKind : std::uint8_t { Modelled, Measured };
 /// What became of a run.
 enum class RunOutcome : std::uint8_t { Running, Finished, Failed, Cancelled };
 
+template <>
+std::span<const EnumName<RunKind>> enumNames<RunKind>();
+template <>
+std::span<const EnumName<RunOutcome>> enumNames<RunOutcome>();
+
 /// One operation as it ran (or was predicted to run) on one rank.
 /// Times are nanoseconds on the rank's own clock from the run's start; the rank's offset is applied
 /// on reading, never stored into them.

@@ -75,5 +75,20 @@ inline constexpr std::size_t kNumMemoryTerms = 16;
 /// True for the terms that live from start to end (weights, gradients, optimizer), false for
 /// those that come and go with micro-batches.
 [[nodiscard]] bool isPersistent(MemoryTerm term);
+/// True for dispatch, combine and the *_comm phases.
+[[nodiscard]] bool isCommunication(Phase phase);
+
+template <>
+std::span<const EnumName<Phase>> enumNames<Phase>();
+template <>
+std::span<const EnumName<PipelinePhase>> enumNames<PipelinePhase>();
+template <>
+std::span<const EnumName<OperationKind>> enumNames<OperationKind>();
+template <>
+std::span<const EnumName<Pass>> enumNames<Pass>();
+template <>
+std::span<const EnumName<Lane>> enumNames<Lane>();
+template <>
+std::span<const EnumName<MemoryTerm>> enumNames<MemoryTerm>();
 
 }  // namespace piper
