@@ -23,7 +23,24 @@ struct GemmWork {
     }
 };
 
-/// Causal attention of `batch` sequences; FLOPs count half the square when causal.
+/// FLOPs of the fused attention core of `batch` sequences over a context of half of seq_len per
+/// token: QK^T and PV are 2 (qk + v) heads * batch * seq_len * seq_len / 2 together; the backward
+/// pass is twice that (dQ, dK, dV, dP; the scores recomputed inside the fused kernel not counted).
+/// A sliding window w < seq_len makes the mean context w - w^2 / (2 seq_len).
+/// The worker counts with this function from the arguments of each call.
+[[nodiscard]] constexpr Flops causalAttentionFlops(std::int64_t batch, std::int64_t heads,
+                                                   std::int64_t seq_len, std::int64_t qk_head_dim,
+                                                   std::int64_t v_head_dim, bool backward,
+                                                   std::int64_t sliding_window = 0) {
+    const double s = static_cast<double>(seq_len);
+    const double w = static_cast<double>(sliding_window);
+    const double context = sliding_window > 0 && w < s ? w - w * w / (2.0 * s) : s / 2.0;
+    const double forward = 2.0 * static_cast<double>(qk_head_dim + v_head_dim) *
+                           static_cast<double>(heads) * static_cast<double>(batch) * s * context;
+    return Flops(backward ? 2.0 * forward : forward);
+}
+
+/// Causal attention of `batch` sequences; FLOPs as causalAttentionFlops counts them.
 struct AttentionWork {
     std::int64_t batch = 1, heads = 1, seq_len = 1, qk_head_dim = 1, v_head_dim = 1;
     bool backward = false;
@@ -35,11 +52,14 @@ struct CommunicationWork {
     CollectiveKind kind = CollectiveKind::AllToAll;
     std::string dimension;  ///< group: "ep", "tp", "cp", "dp", "edp", "pp"
     std::int64_t group_size = 1;
-    /// Payload this rank hands to the transport for other ranks, mean over ranks when balanced.
+    /// AllToAll, PointToPoint: payload this rank hands to the transport for other ranks, mean over
+    /// ranks. AllReduce, AllGather, ReduceScatter: the whole buffer (of AllGather the gathered
+    /// one), of all `calls` together.
     Bytes bytes;
     /// The same on the hottest rank under the plan's routing load.
     Bytes hottest_bytes;
     std::int64_t messages = 0;
+    std::int64_t calls = 1;  ///< the bytes are split evenly over this many calls
 };
 
 /// What one operation of a schedule is made of; the cost model turns it into seconds.
@@ -69,11 +89,47 @@ struct OperationKey {
     auto operator<=>(const OperationKey&) const = default;
 };
 
+/// Keys by phase and kind:
+/// - embedding, attention, router, expert, head_loss: Forward, InputGrad, WeightGrad, Recompute;
+///   `layer` Dense makes expert the dense MLP, `shared_expert` the shared experts.
+/// - dispatch, combine: kinds Dispatch and Combine with a pass.
+/// - tp_comm, cp_comm: kinds AllReduce, AllGather, ReduceScatter with a pass: all calls of one
+/// layer.
+/// - pp_comm: Send, Receive.
+/// - dp_comm: AllReduce, ReduceScatter, AllGather once a step; `layer` Dense means the gradients of
+///   the dense grid (group "dp", with cp), Moe those of the experts (group "edp").
+/// - optimizer: Optimizer.
+/// A key that a plan does not need (AllReduce under zero_stage 1) gives empty work.
+///
 /// Work of that operation for one micro-batch and one of `plan.all_to_all.chunks` chunks on one
 /// rank of stage `stage` (matters to dp_comm and optimizer only).
 /// Source: docs/formulas.md; layouts as validatePlan accepts them.
 /// Errors: none; the plan was validated.
 [[nodiscard]] OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId stage);
+
+/// Elements of the weights that one rank of a stage holds, before any ZeRO sharding.
+/// dense: embedding, attention, norms, router, dense MLP, shared experts, head (over tp);
+/// expert: its routed experts (over ep and etp).
+struct StageParameters {
+    double dense = 0.0;
+    double expert = 0.0;
+};
+[[nodiscard]] StageParameters stageParameters(const Plan& plan, StageId stage);
+
+/// Bytes of one kept activation element: 4 for fp32 and tf32, else 2.
+[[nodiscard]] Bytes activationElementBytes(Precision precision);
+
+/// Bytes of training state per parameter, by framework and precision (docs/formulas.md).
+struct StateBytes {
+    double weights = 0.0, gradients = 0.0, master = 0.0, optimizer = 0.0;
+    [[nodiscard]] double total() const { return weights + gradients + master + optimizer; }
+};
+[[nodiscard]] StateBytes stateBytes(Framework framework, Precision precision);
+
+/// Share of the routed rows that each ep rank receives under the plan's routing load and expert
+/// placement: [ep], sums to 1. Zipf: expert e (in index order) gets (e + 1)^-exponent, no expert
+/// more than 1 / router_topk (a token picks distinct experts; what is over goes to the others).
+[[nodiscard]] std::vector<double> routedShares(const Plan& plan, LayerId layer);
 
 /// Share of the routed rows that reach the ep rank with most rows, times ep: 1 when balanced.
 [[nodiscard]] double routingImbalance(const Plan& plan, LayerId layer);

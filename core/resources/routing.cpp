@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/resources/shard.h"
+
+namespace piper {
+
+namespace {
+
+void normalise(std::vector<double>& shares) {
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (double& s : shares) s = sum > 0.0 ? s / sum : 1.0 / static_cast<double>(shares.size());
+}
+
+/// No expert above `limit`; the surplus goes to the others in proportion.
+void capShares(std::vector<double>& shares, double limit) {
+    std::vector<bool> full(shares.size(), false);
+    for (std::size_t round = 0; round < shares.size(); ++round) {
+        double surplus = 0.0, open = 0.0;
+        for (std::size_t e = 0; e < shares.size(); ++e) {
+            if (!full[e] && shares[e] >= limit) {
+                surplus += shares[e] - limit;
+                shares[e] = limit;
+                full[e] = true;
+            }
+            if (!full[e]) open += shares[e];
+        }
+        if (surplus <= 0.0 || open <= 0.0) return;
+        for (std::size_t e = 0; e < shares.size(); ++e)
+            if (!full[e]) shares[e] *= 1.0 + surplus / open;
+    }
+}
+
+std::vector<double> expertShares(const Plan& plan, LayerId layer) {
+    const MoeSpec& moe = *plan.model.moe;
+    const auto experts = static_cast<std::size_t>(moe.num_experts);
+    std::vector<double> shares(experts, 1.0);
+    const RoutingLoad& load = plan.routing_load;
+    if (load.kind == RoutingLoadKind::Zipf) {
+        for (std::size_t e = 0; e < experts; ++e)
+            shares[e] = std::pow(static_cast<double>(e + 1), -load.zipf_exponent);
+        normalise(shares);
+        capShares(shares, 1.0 / static_cast<double>(moe.router_topk));
+        return shares;
+    }
+    if (load.kind == RoutingLoadKind::Histogram && !load.histogram.empty()) {
+        const std::size_t row =
+            std::min(layer.valid() ? layer.index() : 0, load.histogram.size() - 1);
+        shares = load.histogram[row];
+        shares.resize(experts, 0.0);
+    }
+    normalise(shares);
+    return shares;
+}
+
+}  // namespace
+
+std::vector<double> routedShares(const Plan& plan, LayerId layer) {
+    const auto ep = static_cast<std::size_t>(plan.layout.ep);
+    if (!plan.model.moe || plan.capacity_factor)  // padded to capacity: every rank gets the same
+        return std::vector<double>(ep, 1.0 / static_cast<double>(ep));
+    const std::vector<double> experts = expertShares(plan, layer);
+    std::vector<double> ranks(ep, 0.0);
+    for (std::size_t e = 0; e < experts.size(); ++e) {
+        const std::size_t owner = plan.expert_placement.empty()
+                                      ? e * ep / experts.size()
+                                      : static_cast<std::size_t>(plan.expert_placement[e]);
+        PIPER_CHECK(owner < ep);
+        ranks[owner] += experts[e];
+    }
+    return ranks;
+}
+
+double routingImbalance(const Plan& plan, LayerId layer) {
+    if (plan.routing_load.kind == RoutingLoadKind::Uniform && plan.expert_placement.empty())
+        return 1.0;
+    const std::vector<double> shares = routedShares(plan, layer);
+    return *std::max_element(shares.begin(), shares.end()) * static_cast<double>(plan.layout.ep);
+}
+
+double stageImbalance(const Plan& plan, StageId stage) {
+    const RoutingLoad& load = plan.routing_load;
+    if (load.kind != RoutingLoadKind::Histogram || load.histogram.size() < 2)
+        return routingImbalance(plan, LayerId(0));
+    double sum = 0.0;
+    std::int64_t layers = 0;
+    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+        const LayerRange range =
+            stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const LayerId layer(static_cast<std::int32_t>(i));
+            if (!plan.model.isMoe(layer)) continue;
+            sum += routingImbalance(plan, layer);
+            ++layers;
+        }
+    }
+    return layers > 0 ? sum / static_cast<double>(layers) : 1.0;
+}
+
+}  // namespace piper

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/resources/shard.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace piper {
+
+namespace {
+
+/// Ceiling: a size that tp does not divide is padded, as frameworks do.
+std::int64_t split(std::int64_t size, std::int64_t parts) {
+    return (size + parts - 1) / parts;
+}
+
+double elements(const std::vector<Projection>& projections) {
+    double sum = 0.0;
+    for (const Projection& p : projections)
+        sum += static_cast<double>(p.in) * static_cast<double>(p.out);
+    return sum;
+}
+
+/// What attention has besides its projections: biases, qk norms, MLA's inner norms; not split.
+double attentionVectors(const ModelSpec& model) {
+    const AttentionSpec& a = model.attention;
+    if (a.kind == AttentionKind::Mla) return static_cast<double>(a.q_lora_rank + a.kv_lora_rank);
+    double sum = 0.0;
+    if (a.qk_norm) sum += 2.0 * static_cast<double>(a.head_dim);
+    if (a.qkv_bias) sum += static_cast<double>((a.num_heads + 2 * a.num_kv_heads) * a.head_dim);
+    return sum;
+}
+
+}  // namespace
+
+Bytes activationElementBytes(Precision precision) {
+    const bool wide = precision == Precision::Fp32 || precision == Precision::Tf32;
+    return bytes(wide ? 4.0 : 2.0);
+}
+
+StateBytes stateBytes(Framework framework, Precision precision) {
+    if (precision == Precision::Fp32 || precision == Precision::Tf32) return {4.0, 4.0, 0.0, 8.0};
+    switch (framework) {
+        case Framework::DeepSpeed:
+            return {2.0, 2.0, 4.0, 8.0};
+        case Framework::Torchtitan:
+            return {4.0, 4.0, 0.0, 8.0};
+        case Framework::Plain:
+        case Framework::Megatron:
+            return {2.0, 4.0, 4.0, 8.0};
+    }
+    return {2.0, 4.0, 4.0, 8.0};
+}
+
+Shard shardOf(const Plan& plan) {
+    const Layout& l = plan.layout;
+    const AttentionSpec& a = plan.model.attention;
+    Shard s;
+    s.tokens = plan.tokensPerMicroBatch();
+    s.routed_tokens = split(s.tokens, l.tp);
+    s.local_tokens = l.sp ? s.routed_tokens : s.tokens;
+    s.hidden = plan.model.hidden_size;
+    s.heads = split(a.num_heads, l.tp);
+    s.kv_heads = split(a.kind == AttentionKind::Mla ? a.num_heads : a.num_kv_heads, l.tp);
+    s.qk_dim = a.qkHeadDim();
+    s.v_dim = a.vHeadDim();
+    s.vocab = split(plan.model.vocab_size, l.tp);
+    s.element = activationElementBytes(plan.precision).value;
+    if (plan.model.moe) {
+        const MoeSpec& moe = *plan.model.moe;
+        s.local_experts = split(moe.num_experts, l.ep);
+        s.routed_rows = moe.router_topk * s.routed_tokens;
+        if (plan.capacity_factor) {
+            // Every expert gets capacity rows from every rank, filled or not.
+            const double rows = static_cast<double>(s.routed_rows) * *plan.capacity_factor;
+            const std::int64_t per_expert = static_cast<std::int64_t>(
+                std::max(1.0, rows / static_cast<double>(moe.num_experts) + 0.999999));
+            s.routed_rows = per_expert * moe.num_experts;
+        }
+        s.received_rows = s.routed_rows * l.etp;
+    }
+    return s;
+}
+
+std::vector<Projection> attentionProjections(const Plan& plan) {
+    const AttentionSpec& a = plan.model.attention;
+    const Shard s = shardOf(plan);
+    if (a.kind == AttentionKind::Gqa)
+        return {{s.hidden, (s.heads + 2 * s.kv_heads) * a.head_dim},
+                {s.heads * a.head_dim, s.hidden}};
+    std::vector<Projection> out;
+    if (a.q_lora_rank > 0) {
+        out.push_back({s.hidden, a.q_lora_rank});
+        out.push_back({a.q_lora_rank, s.heads * s.qk_dim});
+    } else {
+        out.push_back({s.hidden, s.heads * s.qk_dim});
+    }
+    out.push_back({s.hidden, a.kv_lora_rank + a.qk_rope_head_dim});
+    out.push_back({a.kv_lora_rank, s.heads * (a.qk_nope_head_dim + a.v_head_dim)});
+    out.push_back({s.heads * a.v_head_dim, s.hidden});
+    return out;
+}
+
+std::int64_t preActivationWidth(std::int64_t ffn, MlpKind kind) {
+    return (mlpMatrices(kind) - 1) * ffn;
+}
+
+std::vector<Projection> mlpProjections(std::int64_t hidden, std::int64_t ffn, MlpKind kind) {
+    return {{hidden, preActivationWidth(ffn, kind)}, {ffn, hidden}};
+}
+
+std::int64_t expertWidth(const Plan& plan) {
+    return plan.model.moe ? split(plan.model.moe->moe_ffn_hidden_size, plan.layout.etp) : 0;
+}
+
+std::int64_t sharedExpertWidth(const Plan& plan) {
+    return plan.model.moe ? split(plan.model.moe->shared_ffn_hidden_size, plan.layout.tp) : 0;
+}
+
+std::int64_t denseWidth(const Plan& plan) {
+    return split(plan.model.ffn_hidden_size, plan.layout.tp);
+}
+
+LayerKind lastLayerKind(const ModelSpec& model) {
+    return model.layers.empty() ? LayerKind::Dense : model.layers.back();
+}
+
+DenseAndExpert layerElements(const Plan& plan, LayerKind kind) {
+    const ModelSpec& model = plan.model;
+    const std::int64_t h = model.hidden_size;
+    DenseAndExpert out;
+    out.dense = elements(attentionProjections(plan)) + attentionVectors(model) +
+                static_cast<double>(layerParameters(model, kind).norms);
+    if (kind == LayerKind::Dense) {
+        out.dense += elements(mlpProjections(h, denseWidth(plan), model.dense_mlp));
+        return out;
+    }
+    const MoeSpec& moe = *model.moe;
+    out.dense += static_cast<double>(layerParameters(model, kind).router) +
+                 elements(mlpProjections(h, sharedExpertWidth(plan), moe.mlp));
+    out.expert = static_cast<double>(shardOf(plan).local_experts) *
+                 elements(mlpProjections(h, expertWidth(plan), moe.mlp));
+    return out;
+}
+
+StageParameters stageParameters(const Plan& plan, StageId stage) {
+    const ModelSpec& model = plan.model;
+    const Shard s = shardOf(plan);
+    const double embedding = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
+    const bool last = stage.value + 1 == plan.layout.pp;
+    StageParameters out;
+    const auto add = [&](LayerKind kind, double count) {
+        const DenseAndExpert layer = layerElements(plan, kind);
+        out.dense += count * layer.dense;
+        out.expert += count * layer.expert;
+    };
+    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+        const LayerRange range =
+            stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
+        const auto begin = model.layers.begin();
+        const double moe =
+            static_cast<double>(std::count(begin + range.begin, begin + range.end, LayerKind::Moe));
+        if (moe > 0.0) add(LayerKind::Moe, moe);
+        if (const double dense = static_cast<double>(range.size()) - moe; dense > 0.0)
+            add(LayerKind::Dense, dense);
+    }
+    if (stage.value == 0) out.dense += embedding;
+    if (last) {
+        out.dense += static_cast<double>(s.hidden);
+        if (!model.tie_word_embeddings || plan.layout.pp > 1) out.dense += embedding;
+        if (model.mtp_num_layers > 0) {
+            const double mtp = static_cast<double>(model.mtp_num_layers);
+            const double h = static_cast<double>(s.hidden);
+            add(lastLayerKind(model), mtp);
+            out.dense += mtp * (2.0 * h * h + 3.0 * h);
+        }
+    }
+    return out;
+}
+
+bool recomputes(const Plan& plan, const char* module) {
+    if (plan.recompute.granularity != RecomputeGranularity::Selective) return false;
+    const auto& modules = plan.recompute.modules;
+    return std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
+}  // namespace piper
