@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,8 +36,10 @@ struct AttentionSpec {
     std::int64_t qk_rope_head_dim = 0;
     std::int64_t v_head_dim = 0;
     std::int64_t sliding_window = 0;  ///< tokens, 0 for full causal attention
-    bool qk_norm = false;             ///< RMSNorm on query and key heads
+    bool qk_norm = false;             ///< RMSNorm on each query and key head
+    bool qk_norm_full = false;        ///< RMSNorm over all query heads, all key heads (OLMoE)
     bool qkv_bias = false;
+    bool output_bias = false;
 
     [[nodiscard]] std::int64_t qkHeadDim() const {
         return kind == AttentionKind::Mla ? qk_nope_head_dim + qk_rope_head_dim : head_dim;
@@ -60,6 +63,8 @@ struct MoeSpec {
     std::int64_t num_groups = 1;   ///< group-limited routing (n_group)
     std::int64_t topk_groups = 1;  ///< groups a token may reach (topk_group)
     double aux_loss_coefficient = 0.0;
+    bool shared_gate = false;          ///< sigmoid gate on the shared experts' output (Qwen2-MoE)
+    bool expert_bias_routing = false;  ///< one correction bias per expert (DeepSeek-V3 noaux_tc)
     bool operator==(const MoeSpec&) const = default;
 };
 
@@ -99,6 +104,13 @@ struct ModelSpec {
 /// sound.
 [[nodiscard]] std::vector<Error> checkModel(const ModelSpec& model);
 
+/// The same rules; `names` turns a field of ModelSpec ("moe.router_topk") to the name its file
+/// uses.
+using FieldNames = std::function<std::string(std::string_view field)>;
+[[nodiscard]] std::vector<Error> checkModelNamed(const ModelSpec& model, const FieldNames& names);
+/// model_type values readModel knows, and our own.
+[[nodiscard]] std::vector<std::string_view> knownModelTypes();
+
 /// Parameters of one transformer layer by term, in elements.
 struct LayerParameters {
     std::int64_t attention = 0;  ///< all projections, with biases and MLA's inner norms
@@ -117,10 +129,11 @@ struct ModelParameters {
     std::int64_t embedding = 0;
     std::int64_t head = 0;  ///< 0 when tied
     std::int64_t final_norm = 0;
-    std::int64_t layers = 0;  ///< sum over layers
-    std::int64_t mtp = 0;
-    std::int64_t total = 0;
-    std::int64_t active = 0;  ///< per token: router_topk of num_experts routed experts
+    std::int64_t layers = 0;      ///< sum over layers
+    std::int64_t mtp = 0;         ///< multi-token prediction layers: block, projection, norms
+    std::int64_t mtp_active = 0;  ///< of mtp, per token
+    std::int64_t total = 0;       ///< with mtp
+    std::int64_t active = 0;      ///< with mtp_active; router_topk of num_experts routed experts
 };
 
 /// Weight matrices of one MLP: 3 for SwiGLU (gate, up, down), 2 otherwise.
@@ -134,8 +147,10 @@ struct ModelParameters {
 [[nodiscard]] ModelParameters modelParameters(const ModelSpec& model);
 
 /// FLOPs of the forward pass of one token through one layer or the head, by term; a multiply-add is
-/// two. Attention over a context of seq_len, causal (half of it) unless full_attention.
-/// Source: Megatron-LM's and DeepSeek's counts as restated in docs/flops.md.
+/// two; element-wise work, norms and the embedding look-up count nothing. Attention over a context
+/// of seq_len: half of it when causal, less under a sliding window.
+/// Source: Megatron-LM's count with the causal half; tests/core/model checks it against published
+/// GFLOP per token of Qwen3-30B-A3B, Qwen3-235B-A22B and DeepSeek-V3.
 struct TokenFlops {
     Flops attention_projections;
     Flops attention_core;
@@ -143,11 +158,12 @@ struct TokenFlops {
     Flops router;
     Flops routed_experts;
     Flops shared_experts;
-    Flops head;
+    Flops mtp_projection;  ///< [2 hidden, hidden] of each multi-token prediction layer
+    Flops head;            ///< once more for each multi-token prediction layer
 
     [[nodiscard]] Flops total() const {
         return attention_projections + attention_core + dense_mlp + router + routed_experts +
-               shared_experts + head;
+               shared_experts + mtp_projection + head;
     }
 };
 
