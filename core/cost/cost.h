@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <string_view>
+#include <vector>
+
 #include "core/base/evidence.h"
 #include "core/base/units.h"
 #include "core/cluster/cluster.h"
@@ -15,8 +19,26 @@ struct Cost {
     Evidence evidence;  ///< low and high in seconds
 };
 
+/// Sum of two: times and ranges add, the weaker evidence stays.
+[[nodiscard]] Cost operator+(const Cost& a, const Cost& b);
+[[nodiscard]] Cost operator*(const Cost& a, double factor);
+
+/// Where the members of one process group sit: `members[i]` of them (the asking one included) share
+/// one domain of link level i; the last entry is the size of the group.
+struct GroupSpread {
+    std::int64_t size = 1;
+    std::int64_t nodes = 1;             ///< nodes the group spans
+    std::int64_t ranks_per_node = 1;    ///< of the group on one node
+    std::vector<std::int64_t> members;  ///< [cluster.levels]
+};
+
 /// Turns work into seconds on one cluster: measured curves where there are, else published
 /// efficiency by shape, else data-sheet peaks; never a silent fallback (evidence says which).
+///
+/// Measured points are not interpolated as they are: each is divided by a simple model of the same
+/// call (roofline, alpha-beta), the ratios are interpolated over the logarithms of the sizes and
+/// multiplied back. So a measured point is reproduced exactly, times grow with sizes between
+/// points, and far from all points the simple model takes over, flagged `extrapolated`.
 class CostModel {
 public:
     /// The cluster and rank placement of `plan`; the plan must outlive the model.
@@ -24,20 +46,55 @@ public:
 
     [[nodiscard]] Cost gemm(const GemmWork& work) const;
     [[nodiscard]] Cost attention(const AttentionWork& work) const;
-    /// bytes read + written.
-    [[nodiscard]] Cost memoryBound(Bytes traffic) const;
+    /// bytes read + written, by `kernels` launches.
+    [[nodiscard]] Cost memoryBound(Bytes traffic, double kernels = 1.0) const;
     [[nodiscard]] Cost communication(const CommunicationWork& work) const;
     /// Sum of an operation's parts; `phase` selects a measured overhead where one exists.
+    /// Compute of an imbalanced operation is that of the hottest rank.
     [[nodiscard]] Cost operation(const OperationWork& work, Phase phase) const;
 
+    /// Placement of the group of a dimension: "tp", "cp", "dp" (with cp), "pp", "ep", "etp", "edp".
+    [[nodiscard]] GroupSpread spreadOf(std::string_view dimension) const;
+
 private:
-    struct Spread {
-        std::int64_t nodes = 1;           ///< nodes one group of the dimension spans
-        std::int64_t ranks_per_node = 1;  ///< of that group on one node
+    /// A measured point as the logarithms of its sizes and its time over the simple model's.
+    struct GemmRatio {
+        std::array<double, 4> at{};  ///< log2 of m, n, k, groups
+        double ratio = 1.0;
     };
-    [[nodiscard]] Spread spreadOf(const std::string& dimension) const;
+    struct SizeRatio {
+        double log_size = 0.0;
+        double ratio = 1.0;
+    };
+    /// One measured curve of a collective over message size.
+    struct CollectiveCurve {
+        CollectiveKind kind = CollectiveKind::AllToAll;
+        std::int64_t ranks = 1, ranks_per_node = 1;
+        std::vector<SizeRatio> points;  ///< by size; ratio: seconds over the alpha-beta model's
+    };
+
+    void indexCurves();
+    void indexCollectives();
+    [[nodiscard]] Seconds gemmModel(double groups, double m, double n, double k) const;
+    [[nodiscard]] Seconds memoryModel(Bytes traffic, double kernels) const;
+    [[nodiscard]] Cost measuredGemm(const GemmWork& work) const;
+    [[nodiscard]] Cost publishedGemm(const GemmWork& work) const;
+    [[nodiscard]] Cost alphaBeta(CollectiveKind kind, const GroupSpread& spread,
+                                 Bytes buffer) const;
+    [[nodiscard]] GroupSpread spread(std::int64_t stride, std::int64_t size) const;
+    [[nodiscard]] const CollectiveCurve* nearestCurve(CollectiveKind kind,
+                                                      const GroupSpread& spread) const;
 
     const Plan& m_plan;
+    double m_peak = 0.0;       ///< FLOP/s of the plan's precision, 0 unknown
+    bool m_peak_known = true;  ///< false: stood in by another precision's
+    double m_element = 2.0;    ///< bytes of a GEMM operand
+    double m_best_rate = 0.0;  ///< best measured GEMM rate
+    std::vector<GemmRatio> m_gemm;
+    std::vector<AttentionPoint> m_attention;  ///< of the plan's precision
+    std::vector<SizeRatio> m_memory;
+    std::array<std::vector<SizeRatio>, kNumPhases> m_overhead;
+    std::vector<CollectiveCurve> m_collectives;
 };
 
 }  // namespace piper
