@@ -29,6 +29,7 @@ struct DeviceSpec {
     BytesPerSecond memory_bandwidth;
     Seconds launch_overhead = microseconds(4);  ///< of one kernel or GEMM call
     std::string source;
+    Evidence evidence{EvidenceKind::VendorPeak, 0, 0, false};
 
     [[nodiscard]] Result<FlopsPerSecond> peakFor(Precision precision) const;
 };
@@ -122,11 +123,21 @@ struct ClusterSpec {
 [[nodiscard]] Result<ClusterSpec> readClusterText(std::string_view text, std::string_view where);
 [[nodiscard]] Json writeCluster(const ClusterSpec& cluster);
 
+/// Every broken rule of the numbers themselves; empty when sound.
+[[nodiscard]] std::vector<Error> checkCluster(const ClusterSpec& cluster);
+
 /// The bundled catalogue: every device with a source for its numbers.
 [[nodiscard]] const std::vector<DeviceSpec>& deviceCatalogue();
+/// By name, in any case, or by a usual short name ("H100").
 /// Errors: NotFound names the nearest known device.
 [[nodiscard]] Result<DeviceSpec> findDevice(std::string_view name);
-/// The usual cluster of a catalogue device: its intra-node and inter-node links.
+/// The usual cluster of a catalogue device: its intra-node and inter-node links. MI250X GCD gives
+/// Frontier's levels; the CPU entry gives ranks of one machine joined by shared memory.
+/// Errors: NotFound as findDevice; InvalidInput for nodes below 1.
 [[nodiscard]] Result<ClusterSpec> defaultCluster(std::string_view device, std::int64_t nodes);
+/// The usual links of that catalogue device over so many devices; the last level spans them all.
+[[nodiscard]] Result<std::vector<LinkLevel>> defaultLevels(std::string_view device,
+                                                           std::int64_t devices_per_node,
+                                                           std::int64_t nodes);
 
 }  // namespace piper
