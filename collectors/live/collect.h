@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectors/store/workspace.h"
+
+namespace piper {
+
+/// What a collection brought.
+struct CollectedRun {
+    std::int64_t run_id = 0;
+    std::string name;
+    std::int64_t ranks = 0;
+    RunOutcome outcome = RunOutcome::Finished;
+    std::string outcome_reason;
+    std::vector<std::string> problems;  ///< missing or damaged rank files, one sentence each
+};
+
+/// Merges the rank files of a job directory into one run of `into`, in one transaction.
+///
+/// A rank without a closing record was killed: the run is Failed with a reason that names it and
+/// its last operation (Cancelled when status.json says so); what every rank committed is kept.
+/// A rank's offset is that of its clock sample with the shortest round trip. Rank files that are
+/// missing or unreadable are named in `problems` and in the run's note "problems".
+/// Errors: NotFound when the directory has no readable rank file; RuleBroken for a taken name.
+[[nodiscard]] Result<CollectedRun> collectJob(const std::filesystem::path& job_directory,
+                                              Workspace& into, std::string_view run_name);
+
+/// The offset by the sample with the shortest round trip; 0 without samples.
+[[nodiscard]] std::int64_t bestOffset(const std::vector<ClockSample>& samples);
+
+}  // namespace piper

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/run/run.h"
+
+namespace piper {
+
+/// Chunks: up to kChunkRows records of one stream as one blob, column after column.
+///
+/// A column of integers is one flag byte and then either one varint (all rows equal), or the
+/// zigzag varint of each row's difference from the row before. A column of doubles is a column of
+/// integers when every value is one exactly, else eight bytes a value. Differences wrap, so every
+/// 64-bit value survives. Sizes follow the magnitude of the differences: about 18 bytes an event.
+/// Enumerations are stored as numbers; CodeTables says what they mean in that file.
+inline constexpr std::size_t kChunkRows = 512;
+
+/// What the numbers of a file's enumerations mean to this program: [stored code] -> own value,
+/// -1 where the file's word is unknown here.
+struct CodeTables {
+    std::vector<int> kind, phase, pass, pipeline_phase, lane, term;
+    [[nodiscard]] static CodeTables own();
+};
+
+[[nodiscard]] std::string encodeEvents(std::span<const Event> rows);
+[[nodiscard]] std::string encodeMemory(std::span<const MemorySample> rows);
+[[nodiscard]] std::string encodeClock(std::span<const ClockSample> rows);
+[[nodiscard]] std::string encodeSteps(std::span<const StepRecord> rows);
+[[nodiscard]] std::string encodeExpertLoad(std::span<const ExpertLoad> rows);
+
+/// Append `count` decoded rows; false (nothing appended) when the blob does not hold exactly them.
+[[nodiscard]] bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
+                                std::vector<Event>& out);
+[[nodiscard]] bool decodeMemory(std::string_view blob, std::size_t count, const CodeTables& codes,
+                                std::vector<MemorySample>& out);
+[[nodiscard]] bool decodeClock(std::string_view blob, std::size_t count,
+                               std::vector<ClockSample>& out);
+[[nodiscard]] bool decodeSteps(std::string_view blob, std::size_t count,
+                               std::vector<StepRecord>& out);
+[[nodiscard]] bool decodeExpertLoad(std::string_view blob, std::size_t count,
+                                    std::vector<ExpertLoad>& out);
+
+/// FNV-1a over the fields of a row, so that a flipped bit is found.
+class Checksum {
+public:
+    Checksum& add(std::string_view text);
+    Checksum& add(std::int64_t value);
+    [[nodiscard]] std::int64_t value() const { return static_cast<std::int64_t>(m_hash); }
+
+private:
+    std::uint64_t m_hash = 14695981039346656037ULL;
+};
+
+}  // namespace piper

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/store/schema.h"
+
+namespace piper::sqlite {
+namespace {
+
+constexpr const char* kSchema = R"(
+CREATE TABLE vocabulary(
+    enumeration TEXT NOT NULL, code INTEGER NOT NULL, word TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE run(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, outcome TEXT NOT NULL,
+    outcome_reason TEXT NOT NULL, plan_json TEXT NOT NULL, started_at TEXT NOT NULL,
+    program_version TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE note(
+    id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    checksum INTEGER NOT NULL, UNIQUE(run_id, name));
+CREATE TABLE source(
+    id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, rank INTEGER NOT NULL, stage INTEGER NOT NULL,
+    host TEXT NOT NULL, offset_ns INTEGER NOT NULL, chunks INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER NOT NULL,
+    UNIQUE(run_id, rank));
+CREATE TABLE counter(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    checksum INTEGER NOT NULL, UNIQUE(source_id, name));
+CREATE TABLE chunk(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, stream INTEGER NOT NULL,
+    lane INTEGER NOT NULL, begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,
+    count INTEGER NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX chunk_range ON chunk(source_id, stream, lane, begin_ns, end_ns);
+CREATE TABLE document(
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, json TEXT NOT NULL,
+    checksum INTEGER NOT NULL, UNIQUE(kind, name));
+)";
+
+template <class E>
+Status writeVocabulary(Database& database, std::string_view enumeration) {
+    Statement insert = database.prepare("INSERT INTO vocabulary VALUES(?,?,?,?)");
+    for (const EnumName<E>& row : enumNames<E>()) {
+        const auto code = static_cast<std::int64_t>(row.value);
+        insert.reset();
+        insert.bind(enumeration).bind(code).bind(row.name);
+        insert.bind(Checksum().add(enumeration).add(code).add(row.name).value());
+        const int result = insert.step();
+        if (result != SQLITE_DONE) return database.error(result);
+    }
+    return {};
+}
+
+template <class E>
+Result<std::vector<int>> readVocabulary(Database& database, std::string_view enumeration) {
+    std::vector<int> table;
+    Statement select = database.prepare(
+        "SELECT code, word, checksum FROM vocabulary WHERE enumeration=? ORDER BY code");
+    select.bind(enumeration);
+    int result = SQLITE_DONE;
+    while ((result = select.step()) == SQLITE_ROW) {
+        const std::int64_t code = select.integer(0);
+        const std::string word(select.text(1));
+        const bool intact =
+            Checksum().add(enumeration).add(code).add(word).value() == select.integer(2);
+        if (!intact || code < 0 || code > 255) continue;  // its rows count as damaged
+        table.resize(static_cast<std::size_t>(code) + 1, -1);
+        for (const EnumName<E>& row : enumNames<E>())
+            if (row.name == word) table.back() = static_cast<int>(row.value);
+    }
+    if (result != SQLITE_DONE) return database.error(result);
+    return table;
+}
+
+}  // namespace
+
+Status prepareForWriting(Database& database) {
+    PIPER_TRY(database.execute("PRAGMA journal_mode=WAL"));
+    PIPER_TRY(database.execute("PRAGMA synchronous=NORMAL"));
+    return database.execute("PRAGMA cache_size=-16384");
+}
+
+Status createSchema(Database& database) {
+    PIPER_TRY(database.execute("PRAGMA page_size=8192"));
+    PIPER_TRY(prepareForWriting(database));
+    Transaction transaction(database);
+    PIPER_TRY(transaction.status());
+    PIPER_TRY(database.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}",
+                                           kApplicationId, kSchemaVersion)
+                                   .c_str()));
+    PIPER_TRY(database.execute(kSchema));
+    PIPER_TRY(writeVocabulary<OperationKind>(database, "operation_kind"));
+    PIPER_TRY(writeVocabulary<Phase>(database, "phase"));
+    PIPER_TRY(writeVocabulary<Pass>(database, "pass"));
+    PIPER_TRY(writeVocabulary<PipelinePhase>(database, "pipeline_phase"));
+    PIPER_TRY(writeVocabulary<Lane>(database, "lane"));
+    PIPER_TRY(writeVocabulary<MemoryTerm>(database, "memory_term"));
+    return transaction.commit();
+}
+
+Status checkIdentity(Database& database) {
+    PIPER_ASSIGN(const std::int64_t id, database.integer("PRAGMA application_id"));
+    PIPER_ASSIGN(const std::int64_t version, database.integer("PRAGMA user_version"));
+    if (id != kApplicationId) {
+        Error error = fail(ErrorCode::InvalidInput,
+                           "not a workspace file: a database of another program "
+                           "(application_id {:#x} instead of {:#x})",
+                           id, kApplicationId);
+        return std::move(error).at(database.path());
+    }
+    if (version <= kSchemaVersion && version >= 0) return {};
+    Error error = fail(ErrorCode::InvalidInput,
+                       "written by a newer version: schema {}, the newest known here is {}",
+                       version, kSchemaVersion);
+    error.hint = "open it with the version of the program that wrote it, or a newer one";
+    return std::move(error).at(database.path());
+}
+
+Result<CodeTables> readCodeTables(Database& database) {
+    CodeTables tables;
+    PIPER_ASSIGN(tables.kind, readVocabulary<OperationKind>(database, "operation_kind"));
+    PIPER_ASSIGN(tables.phase, readVocabulary<Phase>(database, "phase"));
+    PIPER_ASSIGN(tables.pass, readVocabulary<Pass>(database, "pass"));
+    PIPER_ASSIGN(tables.pipeline_phase, readVocabulary<PipelinePhase>(database, "pipeline_phase"));
+    PIPER_ASSIGN(tables.lane, readVocabulary<Lane>(database, "lane"));
+    PIPER_ASSIGN(tables.term, readVocabulary<MemoryTerm>(database, "memory_term"));
+    return tables;
+}
+
+}  // namespace piper::sqlite

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectors/store/chunks.h"
+#include "collectors/store/database.h"
+
+namespace piper::sqlite {
+
+inline constexpr std::int64_t kApplicationId = 0x50495052;  ///< "PIPR"
+inline constexpr std::int64_t kSchemaVersion = 0;           ///< user_version; see docs/formats.md
+
+/// The streams of a rank, each stored as chunks; the numbers are part of the file format.
+enum class Stream : std::int64_t { Event = 0, Memory = 1, Clock = 2, Step = 3, ExpertLoad = 4 };
+
+/// Settings of a connection that writes: WAL, synchronous NORMAL.
+Status prepareForWriting(Database& database);
+/// Makes the tables and the vocabulary in an empty file.
+Status createSchema(Database& database);
+/// Errors: InvalidInput for another program's file and for one of a newer version.
+Status checkIdentity(Database& database);
+/// The words behind the numbers of this file.
+Result<CodeTables> readCodeTables(Database& database);
+
+}  // namespace piper::sqlite

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/run.h"
+
+namespace piper {
+
+/// A row of the list of runs.
+struct RunSummary {
+    std::int64_t id = 0;
+    std::string name;
+    RunKind kind = RunKind::Measured;
+    RunOutcome outcome = RunOutcome::Finished;
+    std::string outcome_reason;
+    std::string started_at;
+    std::int64_t ranks = 0;
+    std::int64_t steps = 0;   ///< of the rank with most
+    std::int64_t events = 0;  ///< all ranks
+};
+
+/// A part of a rank's time [begin_ns, end_ns), on the rank's own clock (without its offset).
+struct TimeWindow {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+};
+
+/// The workspace file: runs (modelled and measured alike) and documents in one SQLite database.
+///
+/// Every call is one transaction: after an error the file is as it was. One thread at a time per
+/// object; one writer and many readers per file, also while it grows. Streams of a rank are stored
+/// as chunks (collectors/store/chunks.h) with the range of lane and time beside them.
+/// Events come back ordered by start, then by lane, then as they were recorded.
+///
+/// A damaged file gives what can be read: the call succeeds with what is intact, says what is
+/// missing in damage() and, for a run, in its note "damage".
+class Workspace {
+public:
+    enum class Mode { ReadOnly, ReadWrite };
+
+    /// A new, empty file. Errors: Io when it exists already or cannot be made.
+    [[nodiscard]] static Result<Workspace> create(const std::filesystem::path& path);
+    /// Errors: NotFound; Io without permission; InvalidInput when it is not a workspace file,
+    /// of a newer version, or too damaged to be opened.
+    [[nodiscard]] static Result<Workspace> open(const std::filesystem::path& path,
+                                                Mode mode = Mode::ReadOnly);
+    /// Opens for writing, makes the file when it does not exist.
+    [[nodiscard]] static Result<Workspace> openOrCreate(const std::filesystem::path& path);
+
+    Workspace(Workspace&&) noexcept;
+    Workspace& operator=(Workspace&&) noexcept;
+    ~Workspace();
+
+    [[nodiscard]] std::string path() const;
+
+    /// Stores a whole run. Errors: RuleBroken when the name is taken.
+    Result<std::int64_t> addRun(const Run& run);
+    /// `name`, or the first free of "name 2", "name 3", ...
+    Result<std::string> freeRunName(std::string_view name);
+    /// The header only (ranks are ignored); for a run that is still going on.
+    Result<std::int64_t> beginRun(const Run& header);
+    /// A rank's header (no records). Returns the id that append() takes.
+    Result<std::int64_t> addRank(std::int64_t run_id, const RankTimeline& header);
+    /// Adds all records of `records` to a rank and commits them. Counters replace those of the
+    /// same name.
+    Status append(std::int64_t rank_id, const RankTimeline& records);
+    Status endRun(std::int64_t run_id, RunOutcome outcome, std::string_view reason);
+    Status setNote(std::int64_t run_id, std::string_view name, std::string_view value);
+    Status removeRun(std::string_view name);
+
+    [[nodiscard]] Result<std::vector<RunSummary>> runs();
+    /// Errors: NotFound names the runs there are.
+    [[nodiscard]] Result<Run> readRun(std::string_view name);
+    /// Only the header, ranks without records; cheap.
+    [[nodiscard]] Result<Run> readHeader(std::string_view name);
+    /// Events of a rank that touch the window, of one lane or of all. Reads only their chunks.
+    [[nodiscard]] Result<std::vector<Event>> events(std::string_view run_name, RankId rank,
+                                                    TimeWindow window,
+                                                    std::optional<Lane> lane = std::nullopt);
+
+    /// Documents by kind ("plan", "cluster", "model", "note") and name; put replaces.
+    Status putDocument(std::string_view kind, std::string_view name, std::string_view json);
+    /// Errors: NotFound names those there are.
+    [[nodiscard]] Result<std::string> getDocument(std::string_view kind, std::string_view name);
+    [[nodiscard]] Result<std::vector<std::string>> documents(std::string_view kind);
+    Status removeDocument(std::string_view kind, std::string_view name);
+
+    /// Damage met so far, one sentence each; empty for an intact file.
+    [[nodiscard]] const std::vector<std::string>& damage() const;
+    /// Reads the whole file and returns all damage found (empty: none).
+    [[nodiscard]] Result<std::vector<std::string>> check();
+    /// Writes what the write-ahead log holds into the file itself and leaves no file beside it
+    /// when no other program has it open.
+    Status close();
+
+    struct Impl;  ///< of collectors/store alone
+
+private:
+    explicit Workspace(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+}  // namespace piper

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <set>
+
+#include "collectors/store/schema.h"
+#include "collectors/store/workspace.h"
+
+namespace piper {
+
+/// A row of table run with its id.
+struct RunRow {
+    std::int64_t id = 0;
+    Run header;
+};
+
+/// A row of table source.
+struct SourceRow {
+    std::int64_t id = 0;
+    std::int64_t chunks = 0;
+    RankTimeline header;
+};
+
+struct Workspace::Impl {
+    sqlite::Database database;
+    CodeTables codes;
+    std::vector<std::string> damage;
+    bool writable = false;
+
+    explicit Impl(sqlite::Database opened) : database(std::move(opened)) {}
+
+    /// Runs a query and calls `row` for each row. What cannot be read is noted as damage of `what`
+    /// and left out. Errors: only faults that are not the file's (busy, memory).
+    template <class Bind, class Row>
+    Status query(std::string_view what, std::string_view sql, Bind bind, Row row) {
+        sqlite::Statement statement = database.prepare(sql);
+        bind(statement);
+        int code = SQLITE_DONE;
+        while ((code = statement.step()) == SQLITE_ROW) row(statement);
+        return code == SQLITE_DONE ? Status() : unreadable(code, what);
+    }
+    Status unreadable(int code, std::string_view what);
+    void addDamage(std::string sentence);
+    Status requireWritable() const;
+
+    Result<std::vector<RunRow>> runRows();
+    Result<RunRow> findRun(std::string_view name);
+    Result<std::vector<SourceRow>> sourceRows(std::int64_t run_id);
+    Status readNotes(RunRow& run);
+    Status readCounters(const SourceRow& source, RankTimeline& out);
+    Status readChunks(const SourceRow& source, std::string_view run_name, RankTimeline& out);
+    /// Adds the rows of one chunk; false when the chunk is damaged.
+    bool decodeChunk(const sqlite::Statement& row, std::int64_t source_id, RankTimeline& out) const;
+
+    Status insertRun(const Run& header, std::int64_t& id);
+    Status insertRank(std::int64_t run_id, const RankTimeline& header, std::int64_t& id);
+    Status insertRecords(std::int64_t rank_id, const RankTimeline& records);
+    Status putNote(std::int64_t run_id, std::string_view name, std::string_view value);
+};
+
+[[nodiscard]] std::int64_t runChecksum(const Run& run);
+[[nodiscard]] std::int64_t sourceChecksum(std::int64_t run_id, const RankTimeline& header);
+[[nodiscard]] std::int64_t pairChecksum(std::int64_t owner, std::string_view name,
+                                        std::string_view value);
+/// What a chunk's checksum covers.
+struct ChunkKey {
+    std::int64_t source = 0, stream = 0, lane = 0, begin_ns = 0, end_ns = 0, count = 0;
+    [[nodiscard]] std::int64_t checksum(std::string_view data) const;
+};
+
+}  // namespace piper
