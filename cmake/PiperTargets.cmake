@@ -42,7 +42,8 @@ function(piper_library name)
 endfunction()
 
 # piper_test(core_base SOURCES a_test.cpp DEPS core_base [LABELS fast] [TIMEOUT 60])
-# one GoogleTest binary; each of its tests is one ctest entry.
+# one GoogleTest binary; each of its tests is one ctest entry. One label: the discovery of CMake 3.25
+# flattens lists. fast, long, or device (needs a GPU, and may skip).
 function(piper_test name)
     cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;EXTRA" ${ARGN})
     if(NOT ARG_LABELS)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/plugin.h"
+
+namespace piper::cuda {
+
+/// A refused device call inside the check; caught in main.
+struct DeviceError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// A context of one device, and its calls with their refusals thrown.
+class Device {
+public:
+    Device(const PiperCudaApi& api, std::int32_t number);
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    [[nodiscard]] const PiperCudaApi& api() const { return m_api; }
+    [[nodiscard]] PiperCudaContext* context() const { return m_context; }
+    void require(int status, const char* what) const;
+
+    /// Median seconds of one call of `queue` over `rounds` timed rounds of `calls` calls each,
+    /// after one untimed round.
+    template <class Queue>
+    [[nodiscard]] double secondsPerCall(Queue queue, int calls = 10, int rounds = 7) const {
+        std::vector<double> seconds;
+        for (int round = 0; round <= rounds; ++round) {
+            require(m_api.startTimer(m_context), "startTimer");
+            for (int call = 0; call < calls; ++call) queue();
+            double elapsed = 0;
+            require(m_api.stopTimer(m_context, &elapsed), "stopTimer");
+            if (round > 0) seconds.push_back(elapsed / calls);
+        }
+        return median(std::move(seconds));
+    }
+
+private:
+    static double median(std::vector<double> values);
+
+    const PiperCudaApi& m_api;
+    PiperCudaContext* m_context = nullptr;
+};
+
+/// Device memory of `bytes`, freed at the end of its scope.
+class DeviceMemory {
+public:
+    DeviceMemory(const Device& device, std::int64_t bytes);
+    ~DeviceMemory();
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+    template <class T = void>
+    [[nodiscard]] T* as() const {
+        return static_cast<T*>(m_data);
+    }
+    template <class T>
+    void write(const std::vector<T>& host) const {
+        copyIn(host.data(), static_cast<std::int64_t>(host.size() * sizeof(T)));
+    }
+    template <class T>
+    [[nodiscard]] std::vector<T> read(std::int64_t count) const {
+        std::vector<T> host(static_cast<std::size_t>(count));
+        copyOut(host.data(), count * static_cast<std::int64_t>(sizeof(T)));
+        return host;
+    }
+
+private:
+    void copyIn(const void* host, std::int64_t bytes) const;
+    void copyOut(void* host, std::int64_t bytes) const;
+
+    const Device& m_device;
+    void* m_data = nullptr;
+};
+
+}  // namespace piper::cuda

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+extern "C" int hiddenAnswer();
+extern "C" int usesHidden() {
+    return hiddenAnswer();
+}
