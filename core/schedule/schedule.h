@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/base/index.h"
@@ -42,7 +43,7 @@ struct Operation {
     Flops flops;
     Bytes bytes;  ///< payload of communication, as CommunicationWork::bytes
     /// Operations of the same program that must have ended; those earlier on the same lane are
-    /// implied.
+    /// implied. On lane pp sends and receives do not wait for each other.
     std::vector<std::int32_t> dependencies;
 };
 
@@ -69,6 +70,12 @@ struct Schedule {
     SlotTable slots;
     std::vector<StageProgram> stages;  ///< [pp]
 };
+
+/// "input_grad attention layer 3 micro-batch 2": for messages and hover texts.
+[[nodiscard]] std::string describe(const Operation& operation);
+
+/// Kinds that makeSlots generates today, in the order they are tried.
+[[nodiscard]] std::vector<ScheduleKind> generatedSchedules();
 
 /// The slots of a schedule kind. Errors: Unsupported for a kind not generated yet;
 /// RuleBroken when the degrees do not suit it.

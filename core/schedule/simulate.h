@@ -11,7 +11,8 @@
 namespace piper {
 
 /// One step of a schedule played in time: every lane runs its operations in order, an operation
-/// starts when its lane is free and its dependencies (also the peer's Send) have ended.
+/// starts when its lane is free and its dependencies have ended. A link is full duplex: a Receive
+/// spans its peer's Send, and sends wait for sends only.
 struct SimulatedStage {
     std::vector<std::int64_t> start_ns;  ///< [operations]
     std::vector<std::int64_t> end_ns;
@@ -27,6 +28,10 @@ struct Simulation {
     std::vector<std::vector<Cost>> costs;  ///< [pp][operations]
     double bubble_fraction = 0.0;          ///< 1 - mean(compute busy) / step
 };
+
+/// The same with given durations [pp][operations]; that of a Receive is its Send's.
+[[nodiscard]] Result<Simulation> simulateDurations(
+    const Schedule& schedule, const std::vector<std::vector<std::int64_t>>& durations_ns);
 
 /// Errors: External "deadlock" names the operations that wait for each other.
 [[nodiscard]] Result<Simulation> simulate(const Plan& plan, const Schedule& schedule,

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/lane_matrix.h"
+
+#include <algorithm>
+
+#include "core/schedule/slot_builder.h"
+
+namespace piper {
+namespace {
+
+Port portOf(Lane lane) {
+    switch (lane) {
+        case Lane::Ep:
+            return Port::Ep;
+        case Lane::TpCp:
+            return Port::TpCp;
+        case Lane::Pp:
+            return Port::Send;
+        case Lane::Dp:
+            return Port::Dp;
+        default:
+            return Port::Compute;
+    }
+}
+
+std::size_t at(Port port) {
+    return static_cast<std::size_t>(port);
+}
+
+void raise(PortTimes& target, const PortTimes& other) {
+    for (std::size_t i = 0; i < kNumPorts; ++i) target[i] = std::max(target[i], other[i]);
+}
+
+PortTimes onlyInput(Port port) {
+    PortTimes row;
+    row.fill(kNever);
+    row[at(port)] = 0;
+    return row;
+}
+
+}  // namespace
+
+PortTimes LaneMatrix::apply(const PortTimes& in) const {
+    PortTimes out;
+    for (std::size_t o = 0; o < kNumPorts; ++o) {
+        std::int64_t latest = kNever;
+        for (std::size_t i = 0; i < kNumPorts; ++i) latest = std::max(latest, in[i] + rows[o][i]);
+        out[o] = latest;
+    }
+    return out;
+}
+
+LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>& durations_ns) {
+    LaneMatrix matrix;
+    for (std::size_t p = 0; p < kNumPorts; ++p) matrix.rows[p] = onlyInput(static_cast<Port>(p));
+    std::vector<PortTimes> ends(slot.operations.size());
+    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
+        const Operation& op = slot.operations[i];
+        if (op.key.kind == OperationKind::Receive) {
+            ends[i] = onlyInput(Port::Arrival);
+            matrix.receives = true;
+            continue;
+        }
+        PortTimes& lane = matrix.rows[at(portOf(op.lane))];
+        for (std::int32_t id : op.dependencies)
+            raise(lane, id == kComputeBefore ? onlyInput(Port::Compute)
+                                             : ends[static_cast<std::size_t>(id)]);
+        for (std::int64_t& time : lane)
+            if (time != kNever) time += durations_ns[i];
+        ends[i] = lane;
+        matrix.sends |= op.key.kind == OperationKind::Send;
+    }
+    return matrix;
+}
+
+IsolatedTimes isolatedTimes(const SlotTemplate& slot,
+                            const std::vector<std::int64_t>& durations_ns) {
+    IsolatedTimes out;
+    out.start_ns.assign(slot.operations.size(), 0);
+    out.end_ns = out.start_ns;
+    PortTimes lanes{};
+    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
+        const Operation& op = slot.operations[i];
+        if (op.key.kind == OperationKind::Receive) continue;
+        std::int64_t& lane = lanes[at(portOf(op.lane))];
+        for (std::int32_t id : op.dependencies)
+            if (id != kComputeBefore)
+                lane = std::max(lane, out.end_ns[static_cast<std::size_t>(id)]);
+        out.start_ns[i] = lane;
+        lane += durations_ns[i];
+        out.end_ns[i] = lane;
+        if (op.key.kind != OperationKind::Send) out.span_ns = std::max(out.span_ns, lane);
+    }
+    return out;
+}
+
+}  // namespace piper

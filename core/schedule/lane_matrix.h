@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/schedule/expand.h"
+
+namespace piper {
+
+// Concept: inside one slot an operation starts at the largest of some earlier times, so the moment
+// a slot leaves each lane is a max-plus linear function of the moments its inputs are ready:
+//     out[lane] = max over inputs (in[input] + matrix[lane][input]).
+// The matrix is made once per kind of slot; playing a schedule then costs one such product a slot
+// instead of one step an operation, and the result is the same to the nanosecond.
+
+/// Lanes of a slot as inputs and outputs, and the arrival of the received message.
+enum class Port : std::uint8_t { Compute, Ep, TpCp, Send, Dp, Arrival };
+inline constexpr std::size_t kNumPorts = 6;
+/// "does not depend on": far below any time, far above overflow.
+inline constexpr std::int64_t kNever = INT64_MIN / 4;
+
+using PortTimes = std::array<std::int64_t, kNumPorts>;
+
+/// What one kind of slot does to the lanes.
+struct LaneMatrix {
+    std::array<PortTimes, kNumPorts> rows{};  ///< [output][input]; the Arrival row is unused
+    bool sends = false, receives = false;
+
+    [[nodiscard]] PortTimes apply(const PortTimes& in) const;
+};
+
+/// `durations_ns` [operations]; that of a Receive is not used.
+[[nodiscard]] LaneMatrix laneMatrix(const SlotTemplate& slot,
+                                    const std::vector<std::int64_t>& durations_ns);
+
+/// Start and end of every operation when all lanes are free and the message is there at 0.
+struct IsolatedTimes {
+    std::vector<std::int64_t> start_ns, end_ns;
+    std::int64_t span_ns = 0;
+};
+[[nodiscard]] IsolatedTimes isolatedTimes(const SlotTemplate& slot,
+                                          const std::vector<std::int64_t>& durations_ns);
+
+}  // namespace piper

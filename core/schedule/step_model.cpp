@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/step_model.h"
+
+#include <algorithm>
+
+#include "core/resources/memory.h"
+#include "core/run/run.h"
+#include "core/schedule/slot_player.h"
+
+namespace piper {
+namespace {
+
+/// Length of each communication phase outside the compute lane, in one slot on its own. Sends are
+/// left out: who waits for one is another stage.
+std::array<std::int64_t, kNumPhases> exposedTimes(const SlotTemplate& slot,
+                                                  const IsolatedTimes& times) {
+    std::array<std::vector<Interval>, kNumPhases> phases;
+    std::vector<Interval> busy;
+    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
+        const Operation& op = slot.operations[i];
+        const Interval interval{times.start_ns[i], times.end_ns[i]};
+        if (op.lane == Lane::Compute) busy.push_back(interval);
+        if (isCommunication(op.key.phase) && op.lane != Lane::Pp)
+            phases[static_cast<std::size_t>(op.key.phase)].push_back(interval);
+    }
+    busy = mergeIntervals(std::move(busy));
+    std::array<std::int64_t, kNumPhases> exposed{};
+    for (std::size_t p = 0; p < kNumPhases; ++p) {
+        if (phases[p].empty()) continue;
+        const std::vector<Interval> merged = mergeIntervals(std::move(phases[p]));
+        exposed[p] = unionLength(merged) - intersectionLength(merged, busy);
+    }
+    return exposed;
+}
+
+Cost addCosts(const Cost& sum, const Cost& cost, double times) {
+    Cost out;
+    out.time = sum.time + cost.time * times;
+    if (cost.time.value <= 0.0) return sum;
+    out.evidence =
+        sum.time.value > 0.0 ? Evidence::weaker(sum.evidence, cost.evidence) : cost.evidence;
+    const bool bounded = cost.evidence.high > 0.0;
+    out.evidence.low = sum.evidence.low + times * (bounded ? cost.evidence.low : cost.time.value);
+    out.evidence.high =
+        sum.evidence.high + times * (bounded ? cost.evidence.high : cost.time.value);
+    return out;
+}
+
+}  // namespace
+
+StepModel::PricedSlot StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
+                                           StageId stage) {
+    PricedSlot out;
+    out.slot = std::move(slot);
+    for (const Operation& op : out.slot.operations) {
+        const std::int32_t where = isStageWork(*m_plan, op.key) ? stage.value : -1;
+        const OperationWork& work = m_work->of(op.key, stage);
+        const auto [at, added] = m_costs.try_emplace({op.key, where});
+        if (added) at->second = cost.operation(work, op.key.phase);
+        out.work.push_back(&work);
+        out.costs.push_back(at->second);
+    }
+    for (const MemoryChange& change : out.slot.memory) {
+        out.net[static_cast<std::size_t>(change.term)] += change.delta;
+        out.net_total += change.delta;
+        if (out.net_total <= out.peak_total) continue;
+        out.peak_total = out.net_total;
+        out.at_peak = out.net;
+        out.peak_operation = change.operation;
+    }
+    return out;
+}
+
+void StepModel::priceStage(const CostModel& cost, StageId stage) {
+    PricedStage priced;
+    const StageExpander expander(*m_work, stage);
+    for (const Slot& slot : m_slots[stage.index()]) {
+        const SlotKind kind{slot.kind, slot.model_chunk};
+        const auto [at, added] = priced.slots.try_emplace(kind);
+        if (added) at->second = priceSlot(expander.slot(kind.first, kind.second), cost, stage);
+        ++at->second.count;
+    }
+    priced.tail = priceSlot(expander.tail(), cost, stage);
+    priced.tail.count = 1;
+    m_stages.push_back(std::move(priced));
+}
+
+Result<StepModel> StepModel::make(const Plan& plan, const CostModel& cost) {
+    StepModel model(plan);
+    PIPER_ASSIGN(model.m_slots,
+                 makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp, plan.numMicroBatches()));
+    model.m_work = std::make_shared<WorkTable>(plan);
+    for (std::size_t s = 0; s < model.m_slots.size(); ++s) model.priceStage(cost, StageId(s));
+    for (const StageMemory& memory : stageMemory(plan))
+        for (const MemoryEntry& entry : memory.entries)
+            if (entry.lifetime == Lifetime::Persistent)
+                model.m_stages[memory.stage.index()]
+                    .persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
+    return model;
+}
+
+std::vector<std::int64_t> StepModel::durations(const PricedSlot& slot, const Adjust& adjust) {
+    std::vector<std::int64_t> out(slot.costs.size());
+    for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = inNs(adjust ? adjust(slot.slot.operations[i], *slot.work[i], slot.costs[i])
+                             : slot.costs[i].time);
+    return out;
+}
+
+StepModel::Matrices StepModel::stageMatrices(const PricedStage& stage, const Adjust& adjust) const {
+    Matrices out;
+    for (const auto& [kind, slot] : stage.slots)
+        out.slots.emplace(kind, laneMatrix(slot.slot, durations(slot, adjust)));
+    out.tail = laneMatrix(stage.tail.slot, durations(stage.tail, adjust));
+    return out;
+}
+
+void StepModel::addSums(const PricedSlot& slot, const Adjust& adjust, StageEstimate& out) {
+    const std::vector<std::int64_t> times = durations(slot, adjust);
+    const IsolatedTimes isolated = isolatedTimes(slot.slot, times);
+    out.span_ns += slot.count * isolated.span_ns;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        const Operation& op = slot.slot.operations[i];
+        if (op.key.kind == OperationKind::Receive) continue;
+        if (op.lane == Lane::Compute) out.busy_compute_ns += slot.count * times[i];
+        out.phase_ns[static_cast<std::size_t>(op.key.phase)] += slot.count * times[i];
+    }
+    const auto exposed = exposedTimes(slot.slot, isolated);
+    for (std::size_t p = 0; p < kNumPhases; ++p) out.exposed_ns[p] += slot.count * exposed[p];
+}
+
+StageEstimate StepModel::stageSums(const PricedStage& stage, const Adjust& adjust) const {
+    StageEstimate out;
+    for (const auto& [kind, slot] : stage.slots) addSums(slot, adjust, out);
+    addSums(stage.tail, adjust, out);
+    return out;
+}
+
+void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
+    const PricedStage& priced = m_stages[stage];
+    std::array<Bytes, kNumMemoryTerms> held = priced.persistent;
+    Bytes total;
+    for (Bytes b : held) total += b;
+    out.peak = total;
+    out.at_peak = held;
+    out.peak_operation.id = -1;
+    for (const Slot& slot : m_slots[stage]) {
+        const PricedSlot& kind = priced.slots.at({slot.kind, slot.model_chunk});
+        if (total + kind.peak_total > out.peak) {
+            out.peak = total + kind.peak_total;
+            for (std::size_t t = 0; t < kNumMemoryTerms; ++t)
+                out.at_peak[t] = held[t] + kind.at_peak[t];
+            out.peak_operation =
+                kind.slot.operations[static_cast<std::size_t>(kind.peak_operation)];
+            out.peak_operation.micro_batch = slot.micro_batch;
+        }
+        for (std::size_t t = 0; t < kNumMemoryTerms; ++t) held[t] += kind.net[t];
+        total += kind.net_total;
+    }
+}
+
+Result<StepEstimate> StepModel::estimate(const Adjust& adjust) const {
+    std::vector<Matrices> matrices;
+    for (const PricedStage& stage : m_stages) matrices.push_back(stageMatrices(stage, adjust));
+    SlotPlayer player(m_slots, m_plan->layout.vpp, m_plan->numMicroBatches());
+    PIPER_ASSIGN(std::vector<PortTimes> lanes,
+                 player.play([&](std::size_t s, const Slot& slot) -> const LaneMatrix& {
+                     return matrices[s].slots.at({slot.kind, slot.model_chunk});
+                 }));
+    StepEstimate out;
+    for (std::size_t s = 0; s < m_stages.size(); ++s) {
+        StageEstimate stage = stageSums(m_stages[s], adjust);
+        lanes[s][static_cast<std::size_t>(Port::Arrival)] = 0;
+        stage.end_ns = std::ranges::max(matrices[s].tail.apply(lanes[s]));
+        findPeak(s, stage);
+        out.step_ns = std::max(out.step_ns, stage.end_ns);
+        out.stages.push_back(std::move(stage));
+    }
+    finish(out);
+    return out;
+}
+
+void StepModel::finish(StepEstimate& out) {
+    if (out.step_ns <= 0) return;
+    for (const StageEstimate& stage : out.stages)
+        out.bubble_fraction += std::max(0.0, 1.0 - static_cast<double>(stage.span_ns) /
+                                                       static_cast<double>(out.step_ns)) /
+                               static_cast<double>(out.stages.size());
+}
+
+StepEstimate StepModel::closedForm() const {
+    StepEstimate out;
+    std::int64_t slowest = 0, filling = 0, tail = 0, message = 0;
+    const std::int64_t count = m_plan->numMicroBatches();
+    for (std::size_t s = 0; s < m_stages.size(); ++s) {
+        StageEstimate stage = stageSums(m_stages[s], {});
+        const std::int64_t tail_ns =
+            isolatedTimes(m_stages[s].tail.slot, durations(m_stages[s].tail, {})).span_ns;
+        const std::int64_t one = (stage.span_ns - tail_ns) / count;
+        slowest = std::max(slowest, one);
+        filling += one;
+        tail = std::max(tail, tail_ns);
+        message += stage.phase_ns[static_cast<std::size_t>(Phase::PpComm)] / count;
+        findPeak(s, stage);
+        out.stages.push_back(std::move(stage));
+    }
+    out.step_ns = count * slowest + (filling - slowest + message) / m_plan->layout.vpp + tail;
+    for (StageEstimate& stage : out.stages) stage.end_ns = out.step_ns;
+    finish(out);
+    return out;
+}
+
+std::array<Cost, kNumPhases> StepModel::phaseCosts() const {
+    std::array<Cost, kNumPhases> out{};
+    const double share = 1.0 / static_cast<double>(m_stages.size());
+    const auto add = [&](const PricedSlot& slot) {
+        for (std::size_t i = 0; i < slot.costs.size(); ++i) {
+            const Operation& op = slot.slot.operations[i];
+            if (op.key.kind == OperationKind::Receive) continue;
+            Cost& sum = out[static_cast<std::size_t>(op.key.phase)];
+            sum = addCosts(sum, slot.costs[i], static_cast<double>(slot.count) * share);
+        }
+    };
+    for (const PricedStage& stage : m_stages) {
+        for (const auto& [kind, slot] : stage.slots) add(slot);
+        add(stage.tail);
+    }
+    return out;
+}
+
+}  // namespace piper

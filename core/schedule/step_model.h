@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/evidence.h"
+#include "core/cost/cost.h"
+#include "core/schedule/expand.h"
+#include "core/schedule/lane_matrix.h"
+
+namespace piper {
+
+/// What one stage does in a step, without a timeline.
+struct StageEstimate {
+    std::int64_t end_ns = 0;
+    std::int64_t busy_compute_ns = 0;
+    std::int64_t span_ns = 0;  ///< sum of its slots, each as if nothing had to be waited for
+    std::array<std::int64_t, kNumPhases> phase_ns{};    ///< sums over operations
+    std::array<std::int64_t, kNumPhases> exposed_ns{};  ///< communication outside compute
+    Bytes peak;
+    std::array<Bytes, kNumMemoryTerms> at_peak{};
+    Operation peak_operation;  ///< of the schedule's order; id -1 when nothing comes and goes
+};
+
+struct StepEstimate {
+    std::int64_t step_ns = 0;
+    std::vector<StageEstimate> stages;  ///< [pp]
+    double bubble_fraction = 0.0;       ///< mean share of the step in which a stage waits
+};
+
+/// A plan's step at slot level: the same times as simulate(), without its operations. Made once,
+/// then asked again with other costs to learn what the step would be without something.
+class StepModel {
+public:
+    /// New seconds of an operation in place of cost.time.
+    using Adjust = std::function<Seconds(const Operation&, const OperationWork&, const Cost&)>;
+
+    /// The plan must outlive the model. Errors: those of makeSlots.
+    [[nodiscard]] static Result<StepModel> make(const Plan& plan, const CostModel& cost);
+
+    /// Errors: External for a deadlock.
+    [[nodiscard]] Result<StepEstimate> estimate(const Adjust& adjust = {}) const;
+
+    /// The step without playing the slots: the slowest stage's slots plus the
+    /// filling of the pipeline. Exact for 1F1B and GPipe with equal stages and free messages.
+    [[nodiscard]] StepEstimate closedForm() const;
+
+    /// Cost of every operation of a step added up by phase, with the weakest evidence.
+    [[nodiscard]] std::array<Cost, kNumPhases> phaseCosts() const;
+    [[nodiscard]] const SlotTable& slots() const { return m_slots; }
+
+private:
+    using SlotKind = std::pair<Slot::Kind, ModelChunkId>;
+    struct PricedSlot {
+        SlotTemplate slot;
+        std::vector<Cost> costs;
+        std::vector<const OperationWork*> work;
+        std::int64_t count = 0;                        ///< slots of this kind in the step
+        std::array<Bytes, kNumMemoryTerms> net{};      ///< what the slot leaves held
+        std::array<Bytes, kNumMemoryTerms> at_peak{};  ///< held at its worst operation
+        Bytes net_total, peak_total;
+        std::int32_t peak_operation = -1;
+    };
+    struct PricedStage {
+        std::map<SlotKind, PricedSlot> slots;
+        PricedSlot tail;
+        std::array<Bytes, kNumMemoryTerms> persistent{};
+    };
+
+    explicit StepModel(const Plan& plan) : m_plan(&plan) {}
+    struct Matrices {
+        std::map<SlotKind, LaneMatrix> slots;
+        LaneMatrix tail;
+    };
+
+    [[nodiscard]] PricedSlot priceSlot(SlotTemplate slot, const CostModel& cost, StageId stage);
+    void priceStage(const CostModel& cost, StageId stage);
+    [[nodiscard]] static std::vector<std::int64_t> durations(const PricedSlot& slot,
+                                                             const Adjust& adjust);
+    [[nodiscard]] Matrices stageMatrices(const PricedStage& stage, const Adjust& adjust) const;
+    [[nodiscard]] StageEstimate stageSums(const PricedStage& stage, const Adjust& adjust) const;
+    static void finish(StepEstimate& out);
+    static void addSums(const PricedSlot& slot, const Adjust& adjust, StageEstimate& out);
+    void findPeak(std::size_t stage, StageEstimate& out) const;
+
+    const Plan* m_plan;
+    SlotTable m_slots;
+    std::shared_ptr<WorkTable> m_work;
+    std::map<std::pair<OperationKey, std::int32_t>, Cost> m_costs;
+    std::vector<PricedStage> m_stages;
+};
+
+}  // namespace piper
