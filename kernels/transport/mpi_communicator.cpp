@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/transport/mpi_communicator.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "kernels/transport/payload.h"
+
+namespace piper {
+namespace {
+
+constexpr std::size_t kMaxCount = std::numeric_limits<int>::max();
+/// Elements of one reduction call; longer buffers go in slices.
+constexpr std::size_t kReduceSlice = std::size_t{1} << 28;
+
+/// Yields first, then sleeps for longer and longer, at most 200 microseconds.
+class Backoff {
+public:
+    void pause() {
+        if (++m_rounds <= 32) {
+            ::sched_yield();
+            return;
+        }
+        const long ns = std::min<long>(200'000, 10'000L * (m_rounds - 32));
+        const timespec interval{0, ns};
+        ::nanosleep(&interval, nullptr);
+    }
+
+private:
+    long m_rounds = 0;
+};
+
+Status waitFor(MPI_Request& request, const MpiOptions& options, const char* doing) {
+    Backoff backoff;
+    for (;;) {
+        int done = 0;
+        PIPER_TRY(mpiStatus(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing));
+        if (done != 0) return {};
+        if (options.interrupted) {
+            if (std::optional<Error> error = options.interrupted())
+                return std::move(*error).withContext(doing);
+        }
+        backoff.pause();
+    }
+}
+
+class MpiTransfer final : public PendingTransfer {
+public:
+    MpiTransfer(MPI_Request request, std::shared_ptr<const MpiOptions> options, const char* doing)
+        : m_request(request), m_options(std::move(options)), m_doing(doing) {}
+    ~MpiTransfer() override { (void)wait(); }
+    MpiTransfer(const MpiTransfer&) = delete;
+    MpiTransfer& operator=(const MpiTransfer&) = delete;
+
+    [[nodiscard]] bool test() override {
+        int done = 0;
+        if (m_request == MPI_REQUEST_NULL) return true;
+        if (MPI_Test(&m_request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+        return done != 0;
+    }
+    Status wait() override {
+        if (m_request == MPI_REQUEST_NULL) return {};
+        return waitFor(m_request, *m_options, m_doing);
+    }
+
+private:
+    MPI_Request m_request;
+    std::shared_ptr<const MpiOptions> m_options;
+    const char* m_doing;
+};
+
+struct IntCounts {
+    std::vector<int> counts, offsets;
+};
+
+Result<IntCounts> intCounts(std::span<const std::int64_t> bytes, std::size_t buffer) {
+    IntCounts out;
+    std::int64_t sum = 0;
+    for (const std::int64_t count : bytes) {
+        if (count < 0 || static_cast<std::size_t>(sum + count) > std::min(kMaxCount, buffer))
+            return fail(ErrorCode::InvalidInput,
+                        "all-to-all count {} after {} bytes does not fit a buffer of {} bytes",
+                        count, sum, buffer);
+        out.counts.push_back(static_cast<int>(count));
+        out.offsets.push_back(static_cast<int>(sum));
+        sum += count;
+    }
+    return out;
+}
+
+std::int64_t signedSize(std::size_t n) {
+    return static_cast<std::int64_t>(n);
+}
+
+}  // namespace
+
+Status mpiStatus(int code, const char* doing) {
+    if (code == MPI_SUCCESS) return {};
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return fail(ErrorCode::External, "MPI: {}", text).withContext(doing);
+}
+
+MpiCommunicator::MpiCommunicator(MPI_Comm comm, std::vector<std::int64_t> nodes,
+                                 std::shared_ptr<const MpiOptions> options)
+    : m_comm(comm), m_nodes(std::move(nodes)), m_options(std::move(options)) {
+    int rank = 0, size = 1;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    m_rank = rank;
+    m_size = size;
+}
+
+MpiCommunicator::~MpiCommunicator() {
+    release();
+}
+
+void MpiCommunicator::release() {
+    const bool interrupted = m_options->interrupted && m_options->interrupted();
+    if (m_comm != MPI_COMM_NULL && !interrupted) MPI_Comm_free(&m_comm);
+    m_comm = MPI_COMM_NULL;
+}
+
+Status MpiCommunicator::wait(MPI_Request& request, const char* doing) const {
+    return waitFor(request, *m_options, doing);
+}
+
+void MpiCommunicator::count(std::int64_t sent, std::int64_t received, std::int64_t messages) {
+    if (m_size == 1) return;
+    m_counters.bytes_sent += sent;
+    m_counters.bytes_received += received;
+    m_counters.messages_sent += messages;
+}
+
+Status MpiCommunicator::checkPeer(std::int64_t peer, std::size_t bytes) const {
+    if (peer < 0 || peer >= m_size)
+        return fail(ErrorCode::InvalidInput, "peer {} is not in a group of {} ranks", peer, m_size);
+    if (bytes > kMaxCount)
+        return fail(ErrorCode::InvalidInput, "a message of {} bytes is above MPI's {} bytes", bytes,
+                    kMaxCount);
+    return {};
+}
+
+Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::send(std::span<const std::byte> data,
+                                                               std::int64_t to, int tag) {
+    PIPER_TRY(checkPeer(to, data.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(mpiStatus(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE,
+                                  static_cast<int>(to), tag, m_comm, &request),
+                        "sending"));
+    if (to != m_rank) count(signedSize(data.size()), 0, 1);
+    return std::unique_ptr<PendingTransfer>(
+        std::make_unique<MpiTransfer>(request, m_options, "sending"));
+}
+
+Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::receive(std::span<std::byte> data,
+                                                                  std::int64_t from, int tag) {
+    PIPER_TRY(checkPeer(from, data.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(mpiStatus(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE,
+                                  static_cast<int>(from), tag, m_comm, &request),
+                        "receiving"));
+    if (from != m_rank) count(0, signedSize(data.size()), 0);
+    return std::unique_ptr<PendingTransfer>(
+        std::make_unique<MpiTransfer>(request, m_options, "receiving"));
+}
+
+Status MpiCommunicator::allToAllV(std::span<const std::byte> send,
+                                  std::span<const std::int64_t> send_bytes,
+                                  std::span<std::byte> recv,
+                                  std::span<const std::int64_t> recv_bytes) {
+    if (signedSize(send_bytes.size()) != m_size || signedSize(recv_bytes.size()) != m_size)
+        return fail(ErrorCode::InvalidInput, "all-to-all with {} and {} counts in a group of {}",
+                    send_bytes.size(), recv_bytes.size(), m_size);
+    PIPER_ASSIGN(const IntCounts out, intCounts(send_bytes, send.size()));
+    PIPER_ASSIGN(const IntCounts in, intCounts(recv_bytes, recv.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(mpiStatus(
+        MPI_Ialltoallv(send.data(), out.counts.data(), out.offsets.data(), MPI_BYTE, recv.data(),
+                       in.counts.data(), in.offsets.data(), MPI_BYTE, m_comm, &request),
+        "all-to-all"));
+    const auto own = static_cast<std::size_t>(m_rank);
+    std::int64_t messages = 0;
+    for (std::size_t peer = 0; peer < send_bytes.size(); ++peer)
+        if (peer != own && send_bytes[peer] > 0) ++messages;
+    count(std::accumulate(send_bytes.begin(), send_bytes.end(), -send_bytes[own]),
+          std::accumulate(recv_bytes.begin(), recv_bytes.end(), -recv_bytes[own]), messages);
+    return wait(request, "all-to-all");
+}
+
+template <class T>
+Status MpiCommunicator::reduceInRankOrder(std::span<T> values, MPI_Datatype type) {
+    const auto n = static_cast<std::size_t>(m_size), own = static_cast<std::size_t>(m_rank);
+    std::vector<int> counts(n), offsets(n), zeros(n), part_counts(n), part_offsets(n);
+    for (std::size_t r = 0; r < n; ++r) {
+        offsets[r] = static_cast<int>(values.size() * r / n);
+        counts[r] = static_cast<int>(values.size() * (r + 1) / n) - offsets[r];
+    }
+    const auto part = static_cast<std::size_t>(counts[own]);
+    std::vector<T> parts(n * part);
+    for (std::size_t r = 0; r < n; ++r) {
+        part_counts[r] = static_cast<int>(part);
+        part_offsets[r] = static_cast<int>(part * r);
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(
+        mpiStatus(MPI_Ialltoallv(values.data(), counts.data(), offsets.data(), type, parts.data(),
+                                 part_counts.data(), part_offsets.data(), type, m_comm, &request),
+                  "all-reduce"));
+    PIPER_TRY(wait(request, "all-reduce"));
+    for (std::size_t r = 1; r < n; ++r)
+        for (std::size_t i = 0; i < part; ++i) parts[i] += parts[r * part + i];
+    PIPER_TRY(mpiStatus(MPI_Iallgatherv(parts.data(), counts[own], type, values.data(),
+                                        counts.data(), offsets.data(), type, m_comm, &request),
+                        "all-reduce"));
+    return wait(request, "all-reduce");
+}
+
+template <class T>
+Status MpiCommunicator::reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
+    const std::int64_t payload = allReducePayload(m_size, signedSize(values.size_bytes()));
+    count(payload, payload, 2 * (m_size - 1));
+    for (std::size_t begin = 0; begin < values.size(); begin += kReduceSlice) {
+        const std::span<T> slice =
+            values.subspan(begin, std::min(kReduceSlice, values.size() - begin));
+        if (m_options->deterministic && operation == MPI_SUM) {
+            PIPER_TRY(reduceInRankOrder(slice, type));
+            continue;
+        }
+        MPI_Request request = MPI_REQUEST_NULL;
+        PIPER_TRY(
+            mpiStatus(MPI_Iallreduce(MPI_IN_PLACE, slice.data(), static_cast<int>(slice.size()),
+                                     type, operation, m_comm, &request),
+                      "all-reduce"));
+        PIPER_TRY(wait(request, "all-reduce"));
+    }
+    return {};
+}
+
+Status MpiCommunicator::allReduceSum(std::span<float> values) {
+    return reduce(values, MPI_FLOAT, MPI_SUM);
+}
+Status MpiCommunicator::allReduceSum(std::span<double> values) {
+    return reduce(values, MPI_DOUBLE, MPI_SUM);
+}
+Status MpiCommunicator::allReduceMax(std::span<double> values) {
+    return reduce(values, MPI_DOUBLE, MPI_MAX);
+}
+
+Status MpiCommunicator::allGather(std::span<const std::byte> send, std::span<std::byte> recv) {
+    const std::int64_t bytes = signedSize(send.size());
+    if (signedSize(recv.size()) != bytes * m_size || send.size() > kMaxCount)
+        return fail(ErrorCode::InvalidInput,
+                    "all-gather of {} bytes from {} ranks into a buffer of {}", bytes, m_size,
+                    recv.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int n = static_cast<int>(bytes);
+    PIPER_TRY(mpiStatus(
+        MPI_Iallgather(send.data(), n, MPI_BYTE, recv.data(), n, MPI_BYTE, m_comm, &request),
+        "all-gather"));
+    const std::int64_t payload = allGatherPayload(m_size, bytes);
+    count(payload, payload, m_size - 1);
+    return wait(request, "all-gather");
+}
+
+Status MpiCommunicator::reduceScatterSum(std::span<const float> values, std::span<float> out) {
+    if (signedSize(values.size()) != signedSize(out.size()) * m_size || out.size() > kMaxCount)
+        return fail(ErrorCode::InvalidInput, "reduce-scatter of {} values to {} on {} ranks",
+                    values.size(), out.size(), m_size);
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(
+        mpiStatus(MPI_Ireduce_scatter_block(values.data(), out.data(), static_cast<int>(out.size()),
+                                            MPI_FLOAT, MPI_SUM, m_comm, &request),
+                  "reduce-scatter"));
+    const std::int64_t payload = reduceScatterPayload(m_size, signedSize(out.size_bytes()));
+    count(payload, payload, m_size - 1);
+    return wait(request, "reduce-scatter");
+}
+
+Status MpiCommunicator::broadcast(std::span<std::byte> data, std::int64_t root) {
+    PIPER_TRY(checkPeer(root, data.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(mpiStatus(MPI_Ibcast(data.data(), static_cast<int>(data.size()), MPI_BYTE,
+                                   static_cast<int>(root), m_comm, &request),
+                        "broadcast"));
+    const std::int64_t bytes = signedSize(data.size());
+    if (root == m_rank)
+        count(broadcastPayload(m_size, bytes), 0, m_size - 1);
+    else
+        count(0, bytes, 0);
+    return wait(request, "broadcast");
+}
+
+Status MpiCommunicator::barrier() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    PIPER_TRY(mpiStatus(MPI_Ibarrier(m_comm, &request), "barrier"));
+    return wait(request, "barrier");
+}
+
+}  // namespace piper
