@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/alltoall/alltoall.h"
+
+#include <numeric>
+
+#include "kernels/alltoall/script_builder.h"
+#include "kernels/alltoall/staged_exchange.h"
+
+namespace piper {
+namespace {
+
+constexpr int kFirstTag = 1 << 12;
+constexpr int kTagRange = 1 << 12;  ///< exchanges under way at once, far above any plan's
+
+std::size_t at(std::int64_t i) {
+    return static_cast<std::size_t>(i);
+}
+
+std::int64_t sum(std::span<const std::int64_t> values) {
+    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+std::int64_t ExchangeRoute::sent() const {
+    return sum(send_rows);
+}
+std::int64_t ExchangeRoute::received() const {
+    return sum(recv_rows);
+}
+
+AllToAll::AllToAll(Communicator& group, TaggedAllocator& allocator, AllToAllAlgorithm wanted)
+    : m_group(group),
+      m_allocator(allocator),
+      m_topology(group.nodes()),
+      m_choice(chooseAlgorithm(wanted, m_topology)) {}
+
+Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& route,
+                                                         ExchangeDirection direction,
+                                                         std::span<const std::byte> send,
+                                                         std::span<std::byte> recv,
+                                                         std::int64_t row_bytes) {
+    const bool forward = direction == ExchangeDirection::Forward;
+    const std::int64_t outer = route.sent() * row_bytes, inner = route.received() * row_bytes;
+    const auto send_size = static_cast<std::int64_t>(send.size());
+    const auto recv_size = static_cast<std::int64_t>(recv.size());
+    if (send_size != (forward ? outer : inner) || recv_size != (forward ? inner : outer))
+        return fail(ErrorCode::InvalidInput,
+                    "exchange of {} and {} bytes with buffers of {} and {} bytes",
+                    forward ? outer : inner, forward ? inner : outer, send_size, recv_size);
+    ScriptBuilder builder(m_topology, m_group.rank(), route, row_bytes, m_allocator);
+    Result<ExchangeScript> script = m_choice.algorithm == AllToAllAlgorithm::Flat
+                                        ? builder.flat(direction, send.data(), recv.data())
+                                    : forward ? builder.nodeForward(send.data(), recv.data())
+                                              : builder.nodeMirrored(send.data(), recv.data());
+    if (!script.ok()) return std::move(script).error();
+    return runScript(m_group, std::move(script).value(), nextTag());
+}
+
+Result<std::vector<ExchangeRoute>> AllToAll::exchangeCounts(std::span<const std::int64_t> counts,
+                                                            std::int64_t chunks,
+                                                            std::int64_t classes) {
+    const std::int64_t size = m_group.size();
+    if (chunks < 1 || static_cast<std::int64_t>(counts.size()) != chunks * size * classes)
+        return fail(ErrorCode::InvalidInput, "{} counts for {} chunks of {} ranks and {} classes",
+                    counts.size(), chunks, size, classes);
+    CountTable table;
+    table.chunks = chunks;
+    table.classes = classes;
+    table.outgoing.resize(counts.size());
+    for (std::int64_t d = 0; d < size; ++d)
+        for (std::int64_t c = 0; c < chunks; ++c)
+            for (std::int64_t k = 0; k < classes; ++k)
+                table.outgoing[at(d * table.block() + c * classes + k)] =
+                    counts[at((c * size + d) * classes + k)];
+    PIPER_TRY(moveCounts(table));
+    std::vector<ExchangeRoute> routes;
+    for (std::int64_t c = 0; c < chunks; ++c) routes.push_back(table.route(c));
+    return routes;
+}
+
+Status AllToAll::moveCounts(CountTable& table) {
+    const std::int64_t rank = m_group.rank();
+    const bool staged = m_choice.algorithm == AllToAllAlgorithm::Node;
+    std::size_t relayed = 0;
+    if (staged)
+        relayed = m_topology.relayedSources(rank).size() *
+                  m_topology.members(m_topology.node(rank)).size();
+    ExchangeRoute one;
+    one.send_rows.assign(at(m_group.size()), 1);
+    one.recv_rows = one.send_rows;
+    one.relayed_rows.assign(relayed, 1);
+    table.incoming.resize(table.outgoing.size());
+    table.relayed.resize(relayed * at(table.block()));
+
+    ScriptBuilder builder(m_topology, rank, one,
+                          table.block() * static_cast<std::int64_t>(sizeof(std::int64_t)),
+                          m_allocator);
+    const auto* send = reinterpret_cast<const std::byte*>(table.outgoing.data());
+    auto* recv = reinterpret_cast<std::byte*>(table.incoming.data());
+    Result<ExchangeScript> script = staged ? builder.nodeForward(send, recv)
+                                           : builder.flat(ExchangeDirection::Forward, send, recv);
+    if (!script.ok()) return std::move(script).error();
+    // A relay reads what it passes on: it will have to pass the rows on too.
+    auto* note = reinterpret_cast<std::byte*>(table.relayed.data());
+    for (const ExchangeScript::Receive& receive : script->receives) {
+        if (!receive.relay_input) continue;
+        script->relay.push_back(
+            {note, receive.data.data(), static_cast<std::int64_t>(receive.data.size())});
+        note += receive.data.size();
+    }
+    PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script).value(), nextTag()));
+    return pending->wait();
+}
+
+ExchangeRoute AllToAll::CountTable::route(std::int64_t chunk) const {
+    const auto row = [&](const std::vector<std::int64_t>& from, std::size_t r) {
+        return std::span(from).subspan(r * at(block()) + at(chunk * classes), at(classes));
+    };
+    ExchangeRoute route;
+    for (std::size_t peer = 0; peer * at(block()) < outgoing.size(); ++peer) {
+        const auto in = row(incoming, peer);
+        route.send_rows.push_back(sum(row(outgoing, peer)));
+        route.recv_rows.push_back(sum(in));
+        route.recv_counts.insert(route.recv_counts.end(), in.begin(), in.end());
+    }
+    for (std::size_t r = 0; r * at(block()) < relayed.size(); ++r)
+        route.relayed_rows.push_back(sum(row(relayed, r)));
+    return route;
+}
+
+int AllToAll::nextTag() {
+    return kFirstTag + 2 * (m_sequence++ % kTagRange);
+}
+
+}  // namespace piper

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/result.h"
+#include "kernels/alltoall/topology.h"
+#include "kernels/ops/allocator.h"
+#include "kernels/transport/transport.h"
+
+namespace piper {
+
+/// Who sends how many rows to whom in one exchange, as one rank knows it. Made once for a
+/// micro-batch's chunk by the counts exchange; dispatch, combine and both of their gradients use
+/// it.
+struct ExchangeRoute {
+    std::vector<std::int64_t> send_rows;    ///< [size] to each rank
+    std::vector<std::int64_t> recv_rows;    ///< [size] from each rank
+    std::vector<std::int64_t> recv_counts;  ///< [size * classes] rows of each class from each rank
+    /// Node-staged: [relayed sources][members of this node] rows that pass through this rank.
+    std::vector<std::int64_t> relayed_rows;
+
+    [[nodiscard]] std::int64_t sent() const;
+    [[nodiscard]] std::int64_t received() const;
+};
+
+/// Forward: from the rank of a token to those of its experts. Mirrored: every row back the same
+/// way.
+enum class ExchangeDirection { Forward, Mirrored };
+
+/// Exchange of rows between the ranks of one group, host memory.
+///
+/// Flat: one non-blocking message for each destination, in an order rotated by the own rank.
+/// Node-staged: ranks of one node exchange directly; what goes to another node leaves as one
+/// message for the whole node, to the rank there in the same place, which hands it on inside its
+/// node. A mirrored exchange takes the same ways backwards. Both move the same rows to the same
+/// places, byte for byte.
+///
+/// All members start the same exchanges in the same order. Between start and wait a rank relays
+/// for others only while it is in wait() or test().
+class AllToAll {
+public:
+    /// The group must outlive it; staging memory is counted as CommunicationBuffer.
+    AllToAll(Communicator& group, TaggedAllocator& allocator, AllToAllAlgorithm wanted);
+
+    [[nodiscard]] const AlgorithmChoice& choice() const { return m_choice; }
+    [[nodiscard]] const ExchangeTopology& topology() const { return m_topology; }
+
+    /// Tells every rank how many rows of each class (local expert) it will get from this one.
+    /// counts [chunks][size][classes]; one route for each chunk. Blocks, collective.
+    [[nodiscard]] Result<std::vector<ExchangeRoute>> exchangeCounts(
+        std::span<const std::int64_t> counts, std::int64_t chunks, std::int64_t classes);
+
+    /// Starts to move rows of row_bytes. Forward: send holds rows grouped by destination in rank
+    /// order, recv gets them grouped by source in rank order; mirrored the other way round. Both
+    /// spans must live until it is done. Collective.
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> start(const ExchangeRoute& route,
+                                                                 ExchangeDirection direction,
+                                                                 std::span<const std::byte> send,
+                                                                 std::span<std::byte> recv,
+                                                                 std::int64_t row_bytes);
+
+private:
+    /// Counts of every chunk, one row of `block` numbers for each destination or source: they are
+    /// rows like any other and travel the same ways, one row for every pair of ranks.
+    struct CountTable {
+        std::int64_t chunks = 1, classes = 1;
+        std::vector<std::int64_t> outgoing, incoming;  ///< [size][chunks][classes]
+        std::vector<std::int64_t> relayed;  ///< [relayed sources][members][chunks][classes]
+        [[nodiscard]] std::int64_t block() const { return chunks * classes; }
+        [[nodiscard]] ExchangeRoute route(std::int64_t chunk) const;
+    };
+    Status moveCounts(CountTable& table);
+    int nextTag();
+
+    Communicator& m_group;
+    TaggedAllocator& m_allocator;
+    ExchangeTopology m_topology;
+    AlgorithmChoice m_choice;
+    int m_sequence = 0;
+};
+
+}  // namespace piper
