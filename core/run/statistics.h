@@ -21,14 +21,29 @@ struct PhaseTotal {
     double bytes = 0.0;
 };
 
+/// How the slowest rank of a step spent it, mean over the counted steps, in nanoseconds.
+/// step = compute + exposed communication + idle + rest (optimizer and host work outside the
+/// compute lane that nothing else covers).
+struct StepBreakdown {
+    double step_ns = 0.0;
+    double compute_ns = 0.0;  ///< union of the compute lane
+    double exposed_ns = 0.0;  ///< union of all communication outside it
+    double idle_ns = 0.0;     ///< covered by no event
+};
+
 /// Per-phase time of one rank or of a whole run, over whole steps.
 /// Idle: step time not covered by any event of the rank.
 struct RunStatistics {
-    std::int64_t steps = 0;           ///< steps counted
+    std::int64_t events_total = 0;    ///< of the whole run, also outside the counted steps
+    std::int64_t steps = 0;           ///< steps counted: those that every rank completed
     std::int64_t step_ns_median = 0;  ///< of the slowest rank per step
     std::int64_t step_ns_min = 0, step_ns_max = 0;
+    std::vector<std::int32_t> step_index;  ///< [steps] which were counted
+    std::vector<std::int64_t> step_ns;     ///< [steps] time of the slowest rank
+    StepBreakdown breakdown;
     std::array<PhaseTotal, kNumPhases> phases{};                  ///< summed over ranks and steps
     std::vector<std::array<PhaseTotal, kNumPhases>> rank_phases;  ///< [ranks]
+    std::vector<std::int64_t> rank_busy_ns;  ///< [ranks] union of its events in counted steps
     std::vector<std::array<std::int64_t, kNumMemoryTerms>>
         rank_peak_by_term;  ///< own peak of each term
     std::vector<std::array<std::int64_t, kNumMemoryTerms>>
@@ -52,7 +67,9 @@ struct ComparisonRow {
 };
 
 /// Where the difference of the step times comes from; the parts add up to the difference.
+/// Step times are means over the counted steps of the slowest rank (RunStatistics::breakdown).
 struct Attribution {
+    [[nodiscard]] double difference() const { return step_b_seconds - step_a_seconds; }
     double step_a_seconds = 0.0, step_b_seconds = 0.0;
     double compute_seconds = 0.0;  ///< difference of compute per slowest rank
     double exposed_communication_seconds = 0.0;
@@ -71,6 +88,7 @@ struct Comparison {
     std::vector<std::string> only_in_a, only_in_b;
     std::vector<std::string> warnings;  ///< when the runs are not comparable, and why
     Attribution attribution;
+    RunStatistics statistics_a, statistics_b;
 };
 
 /// A modelled and a measured run, or any two. `skip_steps` applies to measured runs.

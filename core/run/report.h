@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/base/json.h"
+#include "core/run/statistics.h"
+
+namespace piper {
+
+/// One entry of `runs` of `piperctl stats --json` (docs/formats.md).
+[[nodiscard]] Json statisticsJson(const Run& run, const RunStatistics& statistics);
+/// The document of `piperctl compare --json` (docs/formats.md).
+[[nodiscard]] Json comparisonJson(const Run& a, const Run& b, const Comparison& comparison);
+
+/// Phases, memory and step times of one run, for the terminal.
+[[nodiscard]] std::string statisticsTable(const Run& run, const RunStatistics& statistics);
+/// A against B phase by phase: time, FLOPs, bytes, memory; then the attribution and the warnings.
+[[nodiscard]] std::string comparisonTable(const Run& a, const Run& b, const Comparison& comparison);
+
+}  // namespace piper

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// All times are taken on each rank's own clock: a duration needs no offset.
+#include "core/run/statistics.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace piper {
+namespace {
+
+using StepWindows = std::map<std::int32_t, Interval>;
+
+StepWindows windowsOf(const RankTimeline& rank, bool from_records) {
+    StepWindows windows;
+    if (from_records) {
+        for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
+        return windows;
+    }
+    for (const Event& e : rank.events) {
+        const auto [it, fresh] = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()});
+        if (fresh) continue;
+        it->second.begin = std::min(it->second.begin, e.start_ns);
+        it->second.end = std::max(it->second.end, e.end_ns());
+    }
+    return windows;
+}
+
+/// Steps that every rank with steps completed, in order, without the warm-up.
+std::vector<std::int32_t> countedSteps(const std::vector<StepWindows>& ranks, int skip_steps) {
+    std::map<std::int32_t, std::size_t> seen;
+    std::size_t with_steps = 0;
+    for (const StepWindows& windows : ranks) {
+        with_steps += windows.empty() ? 0 : 1;
+        for (const auto& [step, window] : windows) ++seen[step];
+    }
+    std::vector<std::int32_t> steps;
+    for (const auto& [step, ranks_with_it] : seen)
+        if (ranks_with_it == with_steps) steps.push_back(step);
+    const auto skip = static_cast<std::ptrdiff_t>(std::max(0, skip_steps));
+    if (std::ssize(steps) > skip) steps.erase(steps.begin(), steps.begin() + skip);
+    return steps;
+}
+
+bool isCompute(const Event& e) {
+    return (e.lane == Lane::Compute || e.lane == Lane::Stream) && !isCommunication(e.phase) &&
+           e.phase != Phase::Idle;
+}
+
+/// A rank's covered time by what covers it, merged.
+struct Coverage {
+    std::vector<Interval> compute, communication, all;
+
+    void add(const Event& e) {
+        if (e.phase == Phase::Idle) return;
+        const Interval span{e.start_ns, e.end_ns()};
+        all.push_back(span);
+        if (isCompute(e)) compute.push_back(span);
+        if (isCommunication(e.phase)) communication.push_back(span);
+    }
+    void merge() {
+        for (auto* list : {&compute, &communication, &all})
+            *list = mergeIntervals(std::move(*list));
+    }
+};
+
+std::int64_t length(const std::vector<Interval>& merged) {
+    return std::accumulate(
+        merged.begin(), merged.end(), std::int64_t{0},
+        [](std::int64_t sum, const Interval& i) { return sum + i.end - i.begin; });
+}
+
+std::int64_t lengthOutside(const std::vector<Interval>& merged,
+                           const std::vector<Interval>& cover) {
+    return length(merged) - intersectionLength(merged, cover);
+}
+
+/// Merged intervals cut to a window.
+std::vector<Interval> inside(const std::vector<Interval>& merged, Interval window) {
+    std::vector<Interval> out;
+    for (const Interval& i : merged)
+        if (i.end > window.begin && i.begin < window.end)
+            out.push_back({std::max(i.begin, window.begin), std::min(i.end, window.end)});
+    return out;
+}
+
+/// The counted steps of one rank.
+class RankTime {
+public:
+    RankTime(const RankTimeline& rank, const StepWindows& windows,
+             const std::vector<std::int32_t>& steps)
+        : m_windows(windows), m_steps(steps) {
+        for (const Event& e : rank.events) {
+            if (!std::binary_search(steps.begin(), steps.end(), e.step)) continue;
+            m_by_step[e.step].add(e);
+            m_whole.add(e);
+            PhaseTotal& total = m_phases[static_cast<std::size_t>(e.phase)];
+            if (e.phase == Phase::Idle) continue;
+            m_intervals[static_cast<std::size_t>(e.phase)].push_back({e.start_ns, e.end_ns()});
+            ++total.count;
+            total.sum_ns += e.duration_ns;
+            total.flops += e.flops;
+            total.bytes += static_cast<double>(e.bytes);
+        }
+        m_whole.merge();
+        for (auto& [step, coverage] : m_by_step) coverage.merge();
+    }
+
+    [[nodiscard]] std::array<PhaseTotal, kNumPhases> phases() {
+        for (std::size_t p = 0; p < kNumPhases; ++p) {
+            const auto merged = mergeIntervals(std::move(m_intervals[p]));
+            m_phases[p].union_ns = length(merged);
+            if (isCommunication(static_cast<Phase>(p)))
+                m_phases[p].exposed_ns = lengthOutside(merged, m_whole.compute);
+        }
+        PhaseTotal& idle = m_phases[static_cast<std::size_t>(Phase::Idle)];
+        for (std::int32_t step : m_steps) {
+            if (!m_windows.contains(step)) continue;
+            ++idle.count;
+            idle.sum_ns += breakdown(step).idle;
+        }
+        idle.union_ns = idle.sum_ns;
+        return m_phases;
+    }
+
+    struct Parts {
+        std::int64_t step = 0, compute = 0, exposed = 0, idle = 0;
+    };
+    [[nodiscard]] Parts breakdown(std::int32_t step) const {
+        const auto window = m_windows.find(step);
+        if (window == m_windows.end()) return {};
+        Parts parts;
+        parts.step = window->second.end - window->second.begin;
+        const auto found = m_by_step.find(step);
+        if (found == m_by_step.end()) {
+            parts.idle = parts.step;
+            return parts;
+        }
+        const auto compute = inside(found->second.compute, window->second);
+        parts.compute = length(compute);
+        parts.exposed = lengthOutside(inside(found->second.communication, window->second), compute);
+        parts.idle = parts.step - length(inside(found->second.all, window->second));
+        return parts;
+    }
+
+    [[nodiscard]] std::int64_t busy() const { return length(m_whole.all); }
+
+private:
+    const StepWindows& m_windows;
+    const std::vector<std::int32_t>& m_steps;
+    std::array<PhaseTotal, kNumPhases> m_phases{};
+    std::array<std::vector<Interval>, kNumPhases> m_intervals;
+    std::map<std::int32_t, Coverage> m_by_step;
+    Coverage m_whole;
+};
+
+void addTotals(PhaseTotal& sum, const PhaseTotal& one) {
+    sum.count += one.count;
+    sum.sum_ns += one.sum_ns;
+    sum.union_ns += one.union_ns;
+    sum.exposed_ns += one.exposed_ns;
+    sum.flops += one.flops;
+    sum.bytes += one.bytes;
+}
+
+void summariseSteps(const std::vector<RankTime>& ranks, RunStatistics& out) {
+    StepBreakdown& mean = out.breakdown;
+    for (std::int32_t step : out.step_index) {
+        RankTime::Parts slowest;
+        for (const RankTime& rank : ranks) {
+            const RankTime::Parts parts = rank.breakdown(step);
+            if (parts.step > slowest.step) slowest = parts;
+        }
+        out.step_ns.push_back(slowest.step);
+        mean.step_ns += static_cast<double>(slowest.step);
+        mean.compute_ns += static_cast<double>(slowest.compute);
+        mean.exposed_ns += static_cast<double>(slowest.exposed);
+        mean.idle_ns += static_cast<double>(slowest.idle);
+    }
+    if (out.step_ns.empty()) return;
+    const auto count = static_cast<double>(out.step_ns.size());
+    for (double* value : {&mean.step_ns, &mean.compute_ns, &mean.exposed_ns, &mean.idle_ns})
+        *value /= count;
+    std::vector<std::int64_t> sorted = out.step_ns;
+    std::sort(sorted.begin(), sorted.end());
+    out.step_ns_min = sorted.front();
+    out.step_ns_max = sorted.back();
+    const std::size_t middle = sorted.size() / 2;
+    out.step_ns_median = sorted.size() % 2 == 1
+                             ? sorted[middle]
+                             : sorted[middle - 1] + (sorted[middle] - sorted[middle - 1]) / 2;
+}
+
+using TermBytes = std::array<std::int64_t, kNumMemoryTerms>;
+
+/// Samples of one moment take effect together: a transfer between two terms is no peak.
+void addMemory(const RankTimeline& rank, RunStatistics& out) {
+    std::vector<MemorySample> samples = rank.memory;
+    std::stable_sort(
+        samples.begin(), samples.end(),
+        [](const MemorySample& a, const MemorySample& b) { return a.time_ns < b.time_ns; });
+    TermBytes now{}, peak{}, at_peak{};
+    std::int64_t peak_bytes = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+        const auto term = static_cast<std::size_t>(samples[i].term);
+        now[term] = samples[i].bytes;
+        if (i + 1 < samples.size() && samples[i + 1].time_ns == samples[i].time_ns) continue;
+        for (std::size_t t = 0; t < kNumMemoryTerms; ++t) peak[t] = std::max(peak[t], now[t]);
+        const std::int64_t total = std::accumulate(now.begin(), now.end(), std::int64_t{0});
+        if (total <= peak_bytes) continue;
+        peak_bytes = total;
+        at_peak = now;
+    }
+    out.rank_peak_by_term.push_back(peak);
+    out.rank_at_peak.push_back(at_peak);
+    out.rank_peak_bytes.push_back(peak_bytes);
+}
+
+}  // namespace
+
+RunStatistics computeStatistics(const Run& run, int skip_steps) {
+    const bool from_records = std::any_of(run.ranks.begin(), run.ranks.end(),
+                                          [](const RankTimeline& r) { return !r.steps.empty(); });
+    std::vector<StepWindows> windows;
+    for (const RankTimeline& rank : run.ranks) windows.push_back(windowsOf(rank, from_records));
+    RunStatistics out;
+    out.step_index = countedSteps(windows, skip_steps);
+    out.steps = std::ssize(out.step_index);
+
+    std::vector<RankTime> times;
+    times.reserve(run.ranks.size());
+    for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+        times.emplace_back(run.ranks[r], windows[r], out.step_index);
+        out.events_total += std::ssize(run.ranks[r].events);
+        out.rank_busy_ns.push_back(times[r].busy());
+        out.rank_phases.push_back(times[r].phases());
+        for (std::size_t p = 0; p < kNumPhases; ++p)
+            addTotals(out.phases[p], out.rank_phases[r][p]);
+        addMemory(run.ranks[r], out);
+    }
+    summariseSteps(times, out);
+    if (out.steps == 0) return out;
+    for (std::size_t p = 0; p < kNumPhases; ++p) {
+        out.flops_per_step += out.phases[p].flops;
+        if (isCommunication(static_cast<Phase>(p))) out.bytes_per_step += out.phases[p].bytes;
+    }
+    out.flops_per_step /= static_cast<double>(out.steps);
+    out.bytes_per_step /= static_cast<double>(out.steps);
+    return out;
+}
+
+}  // namespace piper
