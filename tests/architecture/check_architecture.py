@@ -27,7 +27,8 @@ class Table:
     """The rules of allowed_edges.txt."""
 
     def __init__(self, text):
-        self.edges, self.only, self.never, self.link, self.long = {}, [], [], [], set()
+        self.edges, self.long = {}, set()
+        self.only, self.never, self.link, self.room_files = [], [], [], []
         for number, raw in enumerate(text.splitlines(), 1):
             line = raw.split("#", 1)[0].strip()
             if line:
@@ -40,10 +41,13 @@ class Table:
         if word == "length":
             self.long.add(rest.strip())
             return
-        if "->" not in rest or word not in ("edge", "only", "never", "link"):
+        if "->" not in rest or word not in (
+                "edge", "only", "never", "link", "room"):
             raise TableError(f"line {number}: not a rule: {line}")
         left, right = (part.strip() for part in rest.split("->", 1))
-        if word != "edge":
+        if word == "room":
+            self.room_files.append((left, right.split()))
+        elif word != "edge":
             getattr(self, word).append((left, right.split()))
         elif left in self.edges:
             raise TableError(f"line {number}: a second edge line of {left}")
@@ -76,7 +80,10 @@ class Table:
             visit(room)
 
     def room(self, path):
-        """The longest room that the path lies in, or None."""
+        """The room that lists the file, else the longest that the path lies in, or None."""
+        for name, patterns in self.room_files:
+            if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
+                return name
         parts = path.split("/")[:-1]
         while parts:
             if "/".join(parts) in self.edges:

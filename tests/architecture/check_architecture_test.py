@@ -74,6 +74,16 @@ class Includes(unittest.TestCase):
         self.expect({"tools/x.cpp": APACHE + "#include <vector>\n"}, "tools/x.cpp:2", "is no room")
 
 
+class Rooms(unittest.TestCase):
+    def test_a_room_of_single_files(self):
+        table = TABLE + ("edge core/base_io -> core/base\n"
+                         "room core/base_io -> core/base/file_*\n")
+        io = {"core/base/file_read.h": APACHE + '#include "core/base/units.h"\n'}
+        self.assertEqual(faults(io, table), [])
+        back = {**io, "core/base/b.h": APACHE + '#include "core/base/file_read.h"\n'}
+        self.assertIn("core/base may not include core/base_io", faults(back, table)[0])
+
+
 class Form(unittest.TestCase):
     def test_licence_by_folder(self):
         self.assertIn("Apache-2.0", faults({"core/run/a.h": "#pragma once\n"})[0])
