@@ -85,7 +85,8 @@ constexpr std::array<Point, 6> kAmpereAttention = {
 constexpr std::array<Point, 6> kAmpereAttentionBackward = {
     {{2, 0.337}, {3, 0.381}, {4, 0.401}, {5, 0.441}, {6, 0.450}, {7, 0.450}}};
 
-/// Linear in the logarithm; below the table the rate falls with m (each row costs the same time).
+/// Geometric over log m, so that time grows with m between rows too; below the table the rate falls
+/// with m (each row costs the same time).
 Efficiency interpolate(std::span<const Point> table, double log_x) {
     if (log_x <= table.front().log_x)
         return {table.front().efficiency * std::exp2(log_x - table.front().log_x),
@@ -95,7 +96,8 @@ Efficiency interpolate(std::span<const Point> table, double log_x) {
     std::size_t i = 1;
     while (table[i].log_x < log_x) ++i;
     const double t = (log_x - table[i - 1].log_x) / (table[i].log_x - table[i - 1].log_x);
-    return {std::lerp(table[i - 1].efficiency, table[i].efficiency, t), false};
+    const double left = std::log2(table[i - 1].efficiency);
+    return {std::exp2(std::lerp(left, std::log2(table[i].efficiency), t)), false};
 }
 
 Efficiency interpolate(std::span<const Row> table, double log_m, double log_nk) {

@@ -26,25 +26,52 @@ struct MemoryEntry {
 struct StageMemory {
     StageId stage;
     std::vector<MemoryEntry> entries;
-    std::int64_t in_flight = 1;  ///< micro-batches (times model chunks) kept at the peak
-    Bytes persistent;            ///< sum of Persistent
-    Bytes per_micro_batch;       ///< sum of PerMicroBatch, of one micro-batch of the whole stage
-    Bytes transient;             ///< largest PerOperation moment
-    Bytes peak;                  ///< persistent + in_flight * per_micro_batch + transient
+    /// Micro-batches kept at the peak; with model chunks (vpp > 1) micro-batch chunks.
+    std::int64_t in_flight = 1;
+    Bytes persistent;       ///< sum of Persistent
+    Bytes per_micro_batch;  ///< sum of PerMicroBatch, of one micro-batch of the whole stage
+    Bytes transient;        ///< largest PerOperation moment
+    Bytes peak;             ///< persistent + in_flight / vpp * per_micro_batch + transient
     std::array<Bytes, kNumMemoryTerms> at_peak{};  ///< by term
 };
 
 /// Memory of every stage. in_flight follows the plan's schedule (1F1B: min(M, pp - stage)).
+/// Expert rows are those of the rank that gets most under the plan's routing load.
+/// Source: docs/formulas.md, "Memory". Errors: none; the plan was validated.
 [[nodiscard]] std::vector<StageMemory> stageMemory(const Plan& plan);
+
+/// What one layer keeps of one micro-batch from its forward to its backward: tensor by tensor,
+/// what selective recompute drops left out. `imbalance`: rows of this rank's experts over the mean.
+[[nodiscard]] std::vector<MemoryEntry> layerActivations(const Plan& plan, LayerKind kind,
+                                                        double imbalance = 1.0);
+/// What it keeps under full recompute: its input.
+[[nodiscard]] std::vector<MemoryEntry> layerCheckpoint(const Plan& plan);
+/// Kept of a micro-batch by the embedding (first stage) and by the head (last stage).
+[[nodiscard]] std::vector<MemoryEntry> embeddingActivations(const Plan& plan);
+[[nodiscard]] std::vector<MemoryEntry> headActivations(const Plan& plan);
+/// What comes and goes in the backward pass of one layer (`kind`), or of the head.
+[[nodiscard]] std::vector<MemoryEntry> layerTransients(const Plan& plan, LayerKind kind,
+                                                       double imbalance = 1.0);
+[[nodiscard]] std::vector<MemoryEntry> headTransients(const Plan& plan);
+/// Weights, gradients, master weights and optimizer state of one rank of a stage, after ZeRO.
+[[nodiscard]] std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage);
+/// Full recompute: the first so many of `layers` layers of a stage chunk keep only their input.
+[[nodiscard]] std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers);
+/// Micro-batches (chunks when vpp > 1) in flight at the peak of a stage under the plan's schedule.
+[[nodiscard]] std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage);
+[[nodiscard]] Bytes sumOf(const std::vector<MemoryEntry>& entries);
 
 /// The paper's own closed forms (arXiv 2605.05049 as restated in docs/formulas.md).
 enum class PaperReading { Corrected, AsPublished };
 struct PaperMemoryInput {
-    double hidden_size, num_layers, num_experts, router_topk, num_heads, seq_len, global_batch;
-    double ffn, pp, ep, num_microbatches;
+    double hidden_size = 1, num_layers = 1, num_experts = 1, router_topk = 1, num_heads = 1;
+    double seq_len = 1, global_batch = 1;  ///< tokens; sequences of all ranks
+    double ffn = 1, pp = 1, ep = 1, num_microbatches = 1;
     int expert_matrices = 3;
     bool attention_square = true;  ///< the 4 b H s^2 term (absent with fused attention)
 };
+/// Corrected: attention activations of an EP rank are those of its b / EP sequences, and a stage
+/// holds min(M, PP - i) micro-batches. AsPublished: undivided, and PP - i.
 /// Equation 3: bytes on stage i under 1F1B.
 [[nodiscard]] Bytes paperStageMemory(const PaperMemoryInput& in, int stage, PaperReading reading);
 /// Equation 1: unpartitioned.
@@ -53,8 +80,11 @@ struct PaperMemoryInput {
 [[nodiscard]] Bytes paperExpertDataParallelMemory(const PaperMemoryInput& in, PaperReading reading);
 /// Equation 4: first stage minus last.
 [[nodiscard]] Bytes paperStageSkew(const PaperMemoryInput& in, PaperReading reading);
-/// L (4 d^2 + matrices E d f).
-[[nodiscard]] double paperParameters(const PaperMemoryInput& in);
+/// L (4 d^2 + matrices E d f); with the router (X-MoE's own count) another E d a layer.
+[[nodiscard]] double paperParameters(const PaperMemoryInput& in, bool with_router = false);
+/// X-MoE (arXiv 2508.13337): dispatched, combined and two intermediate tensors of one layer at two
+/// bytes: 2 (2 k S H + 2 k S F), for one sequence.
+[[nodiscard]] Bytes xmoeLayerActivation(const PaperMemoryInput& in);
 /// Forward lower bound of one layer's two all-to-alls: 4 b s k d / (ep * nic).
 [[nodiscard]] Seconds paperAllToAllBound(const PaperMemoryInput& in, BytesPerSecond nic);
 /// Bytes a GPU sends to move every expert of one layer: 16 * 3 E d f / group.

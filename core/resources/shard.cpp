@@ -20,14 +20,31 @@ double elements(const std::vector<Projection>& projections) {
     return sum;
 }
 
-/// What attention has besides its projections: biases, qk norms, MLA's inner norms; not split.
+/// Projections of `heads` and `kv_heads` heads of a rank.
+std::vector<Projection> projectionsOf(const ModelSpec& model, std::int64_t heads,
+                                      std::int64_t kv_heads) {
+    const AttentionSpec& a = model.attention;
+    const std::int64_t h = model.hidden_size;
+    if (a.kind == AttentionKind::Gqa)
+        return {{h, (heads + 2 * kv_heads) * a.head_dim}, {heads * a.head_dim, h}};
+    std::vector<Projection> out;
+    if (a.q_lora_rank > 0) {
+        out.push_back({h, a.q_lora_rank});
+        out.push_back({a.q_lora_rank, heads * a.qkHeadDim()});
+    } else {
+        out.push_back({h, heads * a.qkHeadDim()});
+    }
+    out.push_back({h, a.kv_lora_rank + a.qk_rope_head_dim});
+    out.push_back({a.kv_lora_rank, heads * (a.qk_nope_head_dim + a.v_head_dim)});
+    out.push_back({heads * a.v_head_dim, h});
+    return out;
+}
+
+/// What attention has besides its projections (biases, norms of queries and keys); not split.
 double attentionVectors(const ModelSpec& model) {
     const AttentionSpec& a = model.attention;
-    if (a.kind == AttentionKind::Mla) return static_cast<double>(a.q_lora_rank + a.kv_lora_rank);
-    double sum = 0.0;
-    if (a.qk_norm) sum += 2.0 * static_cast<double>(a.head_dim);
-    if (a.qkv_bias) sum += static_cast<double>((a.num_heads + 2 * a.num_kv_heads) * a.head_dim);
-    return sum;
+    return static_cast<double>(attentionParameters(model)) -
+           elements(projectionsOf(model, a.num_heads, a.num_kv_heads));
 }
 
 }  // namespace
@@ -82,22 +99,8 @@ Shard shardOf(const Plan& plan) {
 }
 
 std::vector<Projection> attentionProjections(const Plan& plan) {
-    const AttentionSpec& a = plan.model.attention;
     const Shard s = shardOf(plan);
-    if (a.kind == AttentionKind::Gqa)
-        return {{s.hidden, (s.heads + 2 * s.kv_heads) * a.head_dim},
-                {s.heads * a.head_dim, s.hidden}};
-    std::vector<Projection> out;
-    if (a.q_lora_rank > 0) {
-        out.push_back({s.hidden, a.q_lora_rank});
-        out.push_back({a.q_lora_rank, s.heads * s.qk_dim});
-    } else {
-        out.push_back({s.hidden, s.heads * s.qk_dim});
-    }
-    out.push_back({s.hidden, a.kv_lora_rank + a.qk_rope_head_dim});
-    out.push_back({a.kv_lora_rank, s.heads * (a.qk_nope_head_dim + a.v_head_dim)});
-    out.push_back({s.heads * a.v_head_dim, s.hidden});
-    return out;
+    return projectionsOf(plan.model, s.heads, s.kv_heads);
 }
 
 std::int64_t preActivationWidth(std::int64_t ffn, MlpKind kind) {
@@ -136,7 +139,8 @@ DenseAndExpert layerElements(const Plan& plan, LayerKind kind) {
     }
     const MoeSpec& moe = *model.moe;
     out.dense += static_cast<double>(layerParameters(model, kind).router) +
-                 elements(mlpProjections(h, sharedExpertWidth(plan), moe.mlp));
+                 elements(mlpProjections(h, sharedExpertWidth(plan), moe.mlp)) +
+                 (moe.shared_gate ? static_cast<double>(h) : 0.0);
     out.expert = static_cast<double>(shardOf(plan).local_experts) *
                  elements(mlpProjections(h, expertWidth(plan), moe.mlp));
     return out;
@@ -163,10 +167,10 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
         if (const double dense = static_cast<double>(range.size()) - moe; dense > 0.0)
             add(LayerKind::Dense, dense);
     }
-    if (stage.value == 0) out.dense += embedding;
+    if (stage.value == 0) out.embedding = embedding;
     if (last) {
         out.dense += static_cast<double>(s.hidden);
-        if (!model.tie_word_embeddings || plan.layout.pp > 1) out.dense += embedding;
+        if (!model.tie_word_embeddings || plan.layout.pp > 1) out.head = embedding;
         if (model.mtp_num_layers > 0) {
             const double mtp = static_cast<double>(model.mtp_num_layers);
             const double h = static_cast<double>(s.hidden);
@@ -174,6 +178,7 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
             out.dense += mtp * (2.0 * h * h + 3.0 * h);
         }
     }
+    out.dense += out.embedding + out.head;
     return out;
 }
 

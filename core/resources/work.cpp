@@ -178,7 +178,10 @@ OperationWork expertWork(const Plan& plan, const OperationKey& key, StageId stag
     const MoeSpec& moe = *plan.model.moe;
     if (key.shared_expert) {
         if (moe.shared_ffn_hidden_size == 0 || (selective && !recomputes(plan, "moe"))) return {};
-        return denseMlpWork(plan, sharedExpertWidth(plan), moe.mlp, key.kind, false);
+        OperationWork work = denseMlpWork(plan, sharedExpertWidth(plan), moe.mlp, key.kind, false);
+        if (moe.shared_gate)
+            addLinear(work, 1, shardOf(plan).tokens, {plan.model.hidden_size, 1}, key.kind);
+        return work;
     }
     if (!selective || recomputes(plan, "moe")) return routedExpertWork(plan, key.kind, stage);
     OperationWork work;

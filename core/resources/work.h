@@ -113,6 +113,8 @@ struct OperationKey {
 struct StageParameters {
     double dense = 0.0;
     double expert = 0.0;
+    double embedding = 0.0;  ///< part of dense: first stage
+    double head = 0.0;       ///< part of dense: last stage; 0 where it is the embedding itself
 };
 [[nodiscard]] StageParameters stageParameters(const Plan& plan, StageId stage);
 

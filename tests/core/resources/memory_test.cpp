@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/resources/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/resources/work.h"
+#include "tests/core/resources/plans.h"
+
+namespace piper {
+namespace {
+
+using test::mlaMoe;
+using test::smallPlan;
+
+double termOf(const std::vector<MemoryEntry>& entries, MemoryTerm term) {
+    double sum = 0;
+    for (const MemoryEntry& e : entries)
+        if (e.term == term) sum += e.bytes.value;
+    return sum;
+}
+
+const MemoryEntry* find(const std::vector<MemoryEntry>& entries, std::string_view name) {
+    const auto it = std::find_if(entries.begin(), entries.end(),
+                                 [&](const MemoryEntry& e) { return e.name == name; });
+    return it == entries.end() ? nullptr : &*it;
+}
+
+TEST(Memory, LayerActivationsTensorByTensor) {
+    const Plan plan =
+        smallPlan({.ep = 4, .dp = 4});  // T 64, H 64, nh 8, nkv 4, hd 8, E 8, k 2, F 96
+    const std::vector<MemoryEntry> kept = layerActivations(plan, LayerKind::Moe);
+    const double t = 64, h = 64, rows = 128;
+    EXPECT_EQ(find(kept, "layer input")->bytes.value, t * h * 4);
+    EXPECT_EQ(find(kept, "normed attention input")->bytes.value, t * h * 4);
+    EXPECT_EQ(find(kept, "query, key, value")->bytes.value, t * (8 + 2 * 4) * 8 * 4);
+    EXPECT_EQ(find(kept, "attention output")->bytes.value, t * 8 * 8 * 4);
+    EXPECT_EQ(find(kept, "attention log-sum-exp")->bytes.value, t * 8 * 4);
+    EXPECT_EQ(find(kept, "hidden state after attention")->bytes.value, t * h * 4);
+    EXPECT_EQ(find(kept, "normed router input")->bytes.value, t * h * 4);
+    EXPECT_EQ(find(kept, "router scores")->bytes.value, t * 8 * 4);
+    EXPECT_EQ(find(kept, "routing tables")->bytes.value, t * 2 * 4 * 4);
+    EXPECT_EQ(find(kept, "received rows")->bytes.value, rows * h * 4);
+    EXPECT_EQ(find(kept, "expert pre-activation")->bytes.value, rows * 2 * 96 * 4);
+    EXPECT_EQ(find(kept, "returned expert rows")->bytes.value, rows * h * 4);
+    EXPECT_EQ(find(kept, "expert activation"), nullptr);
+    for (const MemoryEntry& e : kept) {
+        EXPECT_EQ(e.lifetime, Lifetime::PerMicroBatch);
+        EXPECT_FALSE(e.formula.empty());
+    }
+}
+
+TEST(Memory, ExpertParallelDoesNotDivideRoutedActivations) {
+    const auto routed = [](std::int64_t ep) {
+        return termOf(layerActivations(smallPlan({.ep = ep, .dp = 8}), LayerKind::Moe),
+                      MemoryTerm::ExpertIntermediate);
+    };
+    EXPECT_EQ(routed(1), routed(8));
+    const auto by_tp = [](std::int64_t tp) {
+        return termOf(layerActivations(smallPlan({.tp = tp, .dp = 8}), LayerKind::Moe),
+                      MemoryTerm::ExpertIntermediate);
+    };
+    EXPECT_EQ(by_tp(1), 4 * by_tp(4));
+}
+
+TEST(Memory, StateOfOneRankIsSixteenOrEighteenBytesAParameter) {
+    Plan plan = smallPlan({});
+    const double parameters = static_cast<double>(modelParameters(plan.model).total);
+    EXPECT_DOUBLE_EQ(stageMemory(plan)[0].persistent.value, 16 * parameters);
+    plan.precision = Precision::Bf16;
+    EXPECT_DOUBLE_EQ(stageMemory(plan)[0].persistent.value, 18 * parameters);
+    plan.framework = Framework::DeepSpeed;
+    EXPECT_DOUBLE_EQ(stageMemory(plan)[0].persistent.value, 16 * parameters);
+}
+
+TEST(Memory, ZeroShardsDenseOverDpAndExpertsOverEdp) {
+    Plan plan = smallPlan({.ep = 2, .dp = 8});  // edp 4
+    plan.precision = Precision::Bf16;
+    const StageParameters p = stageParameters(plan, StageId(0));
+    const double dense = p.dense / 8, expert = p.expert / 4, all = p.dense + p.expert;
+    const std::array<double, 4> expected = {18 * all, 6 * all + 12 * (dense + expert),
+                                            2 * all + 16 * (dense + expert), 18 * (dense + expert)};
+    for (int zero = 0; zero < 4; ++zero) {
+        plan.zero_stage = zero;
+        EXPECT_NEAR(stageMemory(plan)[0].persistent.value, expected[static_cast<std::size_t>(zero)],
+                    1e-6);
+    }
+    plan.zero_stage = 0;
+    plan.offload = {true, 1.0};
+    EXPECT_NEAR(stageMemory(plan)[0].persistent.value, 6 * all, 1e-6);
+}
+
+TEST(Memory, StagesTogetherHoldTheWholeModelOnce) {
+    Plan plan = smallPlan({.pp = 4});
+    double held = 0;
+    for (const StageMemory& s : stageMemory(plan)) held += s.persistent.value;
+    EXPECT_DOUBLE_EQ(held, 16.0 * static_cast<double>(modelParameters(plan.model).total));
+    plan.model.tie_word_embeddings = true;  // the last stage needs a copy of its own
+    double tied = 0;
+    for (const StageMemory& s : stageMemory(plan)) tied += s.persistent.value;
+    EXPECT_DOUBLE_EQ(tied, held);
+}
+
+TEST(Memory, InFlightFollowsTheSchedule) {
+    Plan plan = smallPlan({.pp = 4}, 8);
+    const auto in_flight = [&] {
+        std::vector<std::int64_t> out;
+        for (const StageMemory& s : stageMemory(plan)) out.push_back(s.in_flight);
+        return out;
+    };
+    EXPECT_EQ(in_flight(), (std::vector<std::int64_t>{4, 3, 2, 1}));
+    plan.schedule = ScheduleKind::GPipe;
+    EXPECT_EQ(in_flight(), (std::vector<std::int64_t>{8, 8, 8, 8}));
+    plan = smallPlan({.pp = 4}, 2);
+    EXPECT_EQ(in_flight(), (std::vector<std::int64_t>{2, 2, 2, 1}));
+}
+
+TEST(Memory, PeakIsTheSumOfItsTermsAndHeadIsOnTheLastStage) {
+    const std::vector<StageMemory> stages = stageMemory(smallPlan({.pp = 2, .ep = 2, .dp = 2}));
+    for (const StageMemory& s : stages) {
+        Bytes sum;
+        for (const Bytes b : s.at_peak) sum += b;
+        EXPECT_DOUBLE_EQ(sum.value, s.peak.value);
+        EXPECT_DOUBLE_EQ(
+            s.peak.value,
+            (s.persistent + s.per_micro_batch * static_cast<double>(s.in_flight) + s.transient)
+                .value);
+        EXPECT_GT(s.transient.value, 0);
+    }
+    const auto head = static_cast<std::size_t>(MemoryTerm::HeadActivation);
+    EXPECT_EQ(stages[0].at_peak[head].value, 0);
+    EXPECT_DOUBLE_EQ(stages[1].at_peak[head].value, 64.0 * (2 * 64 + 512 + 3) * 4);
+    EXPECT_EQ(find(stages[1].entries, "embedding weights"), nullptr);
+    EXPECT_NE(find(stages[0].entries, "embedding weights"), nullptr);
+}
+
+TEST(Memory, FullRecomputeKeepsLayerInputsAndPaysOneLayer) {
+    Plan plan = smallPlan({.pp = 2}, 8);
+    const StageMemory kept = stageMemory(plan)[0];
+    plan.recompute.granularity = RecomputeGranularity::Full;
+    const StageMemory again = stageMemory(plan)[0];
+    EXPECT_DOUBLE_EQ(again.per_micro_batch.value, 2.0 * 64 * 64 * 4 + 64 * 4);
+    EXPECT_GT(again.transient, kept.transient);
+    EXPECT_LT(again.peak, kept.peak);
+    plan.recompute.num_layers = 1;  // one of the two layers of the stage
+    const StageMemory half = stageMemory(plan)[0];
+    EXPECT_GT(half.per_micro_batch, again.per_micro_batch);
+    EXPECT_LT(half.per_micro_batch, kept.per_micro_batch);
+}
+
+TEST(Memory, SelectiveRecomputeDropsItsModules) {
+    Plan plan = smallPlan({});
+    plan.framework = Framework::Megatron;
+    const double all = sumOf(layerActivations(plan, LayerKind::Moe)).value;
+    plan.recompute.granularity = RecomputeGranularity::Selective;
+    plan.recompute.modules = {"moe_act"};
+    EXPECT_EQ(all - sumOf(layerActivations(plan, LayerKind::Moe)).value, 128.0 * 96 * 4);
+    plan.recompute.modules = {"core_attn"};
+    EXPECT_EQ(all - sumOf(layerActivations(plan, LayerKind::Moe)).value, 64.0 * (64 + 8) * 4);
+    plan.recompute.modules = {"layernorm"};
+    EXPECT_EQ(all - sumOf(layerActivations(plan, LayerKind::Moe)).value, 2 * 64.0 * 64 * 4);
+    plan.recompute.modules = {"moe"};
+    EXPECT_EQ(termOf(layerActivations(plan, LayerKind::Moe), MemoryTerm::ExpertIntermediate), 0);
+}
+
+TEST(Memory, SkewRaisesTheHottestRank) {
+    Plan plan = smallPlan({.ep = 4, .dp = 4});
+    const Bytes balanced = stageMemory(plan)[0].peak;
+    plan.routing_load.kind = RoutingLoadKind::Zipf;
+    plan.routing_load.zipf_exponent = 1.0;
+    EXPECT_GT(stageMemory(plan)[0].peak, balanced);
+}
+
+TEST(Memory, MlaKeepsItsLatents) {
+    Plan plan = smallPlan({});
+    plan.model = mlaMoe();
+    plan.precision = Precision::Bf16;
+    const std::vector<MemoryEntry> kept = layerActivations(plan, LayerKind::Moe);
+    EXPECT_EQ(find(kept, "compressed query, key and value")->bytes.value,
+              64.0 * (2 * 512 + 64) * 2);
+    EXPECT_EQ(find(kept, "query, key, value")->bytes.value, 64.0 * 16 * (192 + 192 + 128) * 2);
+    EXPECT_EQ(find(kept, "shared expert pre-activation")->bytes.value, 64.0 * 2 * 2816 * 2);
+    EXPECT_NE(find(layerActivations(plan, LayerKind::Dense), "MLP pre-activation"), nullptr);
+}
+
+TEST(Memory, SequenceParallelDividesTheStream) {
+    Plan plan = smallPlan({.tp = 2});
+    const double whole = find(layerActivations(plan, LayerKind::Moe), "layer input")->bytes.value;
+    plan.layout.sp = true;
+    EXPECT_EQ(find(layerActivations(plan, LayerKind::Moe), "layer input")->bytes.value, whole / 2);
+}
+
+}  // namespace
+}  // namespace piper

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/resources/work.h"
+#include "tests/core/resources/plans.h"
+
+namespace piper {
+namespace {
+
+using test::smallPlan;
+
+Plan planOver(std::int64_t ep) {
+    return smallPlan({.ep = ep, .dp = ep});
+}
+
+TEST(Routing, UniformIsBalanced) {
+    EXPECT_DOUBLE_EQ(routingImbalance(planOver(4), LayerId(0)), 1.0);
+    for (const double share : routedShares(planOver(4), LayerId(0))) EXPECT_DOUBLE_EQ(share, 0.25);
+}
+
+TEST(Routing, PlacementThatCrowdsARankShows) {
+    Plan plan = planOver(2);
+    plan.expert_placement = {0, 0, 0, 0, 0, 0, 1, 1};
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(0)), 1.5);  // 6 of 8 experts, times 2 ranks
+}
+
+TEST(Routing, HistogramAndPlacementByLayer) {
+    Plan plan = planOver(2);
+    plan.routing_load.kind = RoutingLoadKind::Histogram;
+    plan.routing_load.histogram = {{4, 0, 0, 0, 2, 1, 1, 0},
+                                   {1, 1, 1, 1, 1, 1, 1, 1},
+                                   {0, 0, 0, 0, 8, 0, 0, 0},
+                                   {6, 0, 0, 0, 2, 0, 0, 0}};
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(0)), 1.0);
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(1)), 1.0);
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(2)), 2.0);
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(3)), 1.5);
+    plan.expert_placement = {0, 1, 1, 1, 0, 1, 0, 0};  // experts 0 and 4 together
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(3)), 2.0);
+}
+
+TEST(Routing, ZipfGrowsWithItsExponentAndStaysPossible) {
+    Plan plan = planOver(4);
+    plan.routing_load.kind = RoutingLoadKind::Zipf;
+    double previous = 1.0;
+    for (const double exponent : {0.0, 0.5, 1.0, 2.0, 8.0}) {
+        plan.routing_load.zipf_exponent = exponent;
+        const std::vector<double> shares = routedShares(plan, LayerId(0));
+        EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1.0, 1e-12);
+        const double imbalance = routingImbalance(plan, LayerId(0));
+        EXPECT_GE(imbalance, previous);
+        EXPECT_LE(imbalance, 4.0 + 1e-12);
+        previous = imbalance;
+    }
+    // Two picks of each token: expert 0 is full at half of the rows, expert 1 gets nearly all of
+    // the other half, both on rank 0.
+    EXPECT_GT(previous, 3.9);
+}
+
+TEST(Routing, ZipfByHand) {
+    Plan plan = planOver(8);
+    plan.routing_load.kind = RoutingLoadKind::Zipf;
+    plan.routing_load.zipf_exponent = 1.0;
+    const double harmonic = 1 + 1. / 2 + 1. / 3 + 1. / 4 + 1. / 5 + 1. / 6 + 1. / 7 + 1. / 8;
+    EXPECT_NEAR(routingImbalance(plan, LayerId(0)), 8 / harmonic, 1e-12);
+}
+
+TEST(Routing, CapacityPadsEveryRankAlike) {
+    Plan plan = planOver(4);
+    plan.routing_load.kind = RoutingLoadKind::Zipf;
+    plan.routing_load.zipf_exponent = 2.0;
+    plan.capacity_factor = 1.25;
+    EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(0)), 1.0);
+}
+
+}  // namespace
+}  // namespace piper
