@@ -86,7 +86,7 @@ Result<Buffer> TaggedAllocator::allocate(MemoryTerm term, std::int64_t bytes) {
         Error error = fail(ErrorCode::External,
                            "out of device memory: {} more bytes of term {} over {} held exceed the "
                            "limit of {} bytes",
-                           bytes, slot(term), m_current, *m_limit);
+                           bytes, toText(term), m_current, *m_limit);
         error.hint = "use a smaller micro_batch_size or seq_len, more stages, or more devices";
         return error;
     }

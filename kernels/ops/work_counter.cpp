@@ -18,8 +18,11 @@ std::int64_t attentionElements(const AttentionShape& s) {
 }  // namespace
 
 double attentionFlops(const AttentionShape& shape, bool backward) {
-    double keys = static_cast<double>(shape.seq_len) / 2.0;
-    if (shape.sliding_window > 0) keys = std::min(keys, static_cast<double>(shape.sliding_window));
+    const auto seq_len = static_cast<double>(shape.seq_len);
+    double window = seq_len;
+    if (shape.sliding_window > 0)
+        window = std::min(window, static_cast<double>(shape.sliding_window));
+    const double keys = window - window * window / (2.0 * seq_len);
     const double per_key = 2.0 * static_cast<double>(shape.qk_head_dim + shape.v_head_dim);
     const double queries = static_cast<double>(shape.rows() * shape.num_heads);
     return queries * keys * per_key * (backward ? 2.0 : 1.0);

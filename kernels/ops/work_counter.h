@@ -11,9 +11,9 @@ namespace piper {
 /// from the arguments it really got (rows really routed), never from a schedule.
 ///
 /// GEMM: 2 m n k. Attention core, causal half as core/model counts it: a query sees seq_len / 2
-/// keys on average (at most the sliding window), each costing 2 (qk_head_dim + v_head_dim) per
-/// head; backward counts twice forward, as model FLOPs do, although a backward that rebuilds the
-/// probabilities from the log-sum-exp does 2.5 times forward's arithmetic.
+/// keys on average (w - w^2 / (2 seq_len) under a sliding window of w), each costing 2 (qk_head_dim
+/// + v_head_dim) per head; backward counts twice forward, as model FLOPs do, although a backward
+/// that rebuilds the probabilities from the log-sum-exp does 2.5 times forward's arithmetic.
 /// Everything else counts no FLOPs, only the bytes of its operands.
 class WorkCounter {
 public:
