@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Truncated and bit-flipped workspace files: no crash, no hang, damage named, the rest readable.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "collectors/store/workspace.h"
+#include "tests/support/paths.h"
+#include "tests/support/synthetic_run.h"
+
+namespace piper {
+namespace {
+
+using testing::HasSubstr;
+
+/// What a reader got out of a file.
+struct Reading {
+    bool opened = false;
+    bool same = false;
+    std::size_t events = 0;
+    std::vector<std::string> damage;
+    std::string error;
+};
+
+class Damage : public testing::Test {
+protected:
+    using Run = piper::Run;  // not testing::Test::Run()
+
+    Damage() : m_run(test::syntheticRun(3, 4000, 6)) {
+        Result<Workspace> w = Workspace::create(file());
+        EXPECT_TRUE(w.ok());
+        EXPECT_TRUE(w->addRun(m_run).ok());
+        EXPECT_TRUE(w->putDocument("plan", "p", std::string(20000, 'x')).ok());
+        EXPECT_TRUE(w->close().ok());
+        m_bytes = test::readText(file());
+    }
+    [[nodiscard]] std::filesystem::path file() const { return m_directory.path() / "w.piper"; }
+
+    void write(const std::string& bytes) const {
+        std::ofstream(file(), std::ios::binary | std::ios::trunc) << bytes;
+    }
+
+    Reading read() {
+        Reading out;
+        Result<Workspace> w = Workspace::open(file());
+        if (!w.ok()) {
+            out.error = w.error().text();
+            return out;
+        }
+        out.opened = true;
+        const Result<std::vector<RunSummary>> runs = w->runs();
+        const Result<Run> run = w->readRun("synthetic");
+        const Result<std::string> plan = w->getDocument("plan", "p");
+        if (run.ok())
+            for (const RankTimeline& rank : run->ranks) out.events += rank.events.size();
+        out.same = runs.ok() && run.ok() && test::sameRun(*run, m_run) && plan.ok() &&
+                   *plan == std::string(20000, 'x');
+        const auto damage = w->check();
+        if (damage.ok())
+            out.damage = *damage;
+        else
+            out.error = damage.error().text();
+        return out;
+    }
+
+    /// The reader noticed: it refused the file, or it named the damage, or nothing it read changed.
+    static bool noticed(const Reading& r) {
+        return r.same || !r.error.empty() || !r.damage.empty();
+    }
+
+    test::TemporaryDirectory m_directory;
+    Run m_run;
+    std::string m_bytes;
+};
+
+TEST_F(Damage, AnIntactFileHasNone) {
+    const Reading r = read();
+    EXPECT_TRUE(r.opened && r.same);
+    EXPECT_THAT(r.damage, testing::IsEmpty());
+}
+
+TEST_F(Damage, ATruncatedFileGivesWhatIsThereAndSaysSo) {
+    write(m_bytes.substr(0, m_bytes.size() / 2));
+    const Reading r = read();
+    ASSERT_TRUE(r.opened) << r.error;
+    EXPECT_FALSE(r.same);
+    EXPECT_GT(r.events, 1000U);
+    EXPECT_LT(r.events, 12000U);
+    ASSERT_FALSE(r.damage.empty());
+    EXPECT_THAT(r.damage.front(), HasSubstr("shorter"));
+    Result<Workspace> w = Workspace::open(file(), Workspace::Mode::ReadWrite);
+    ASSERT_FALSE(w.ok());  // nobody adds to a damaged file
+    EXPECT_EQ(w.error().code, ErrorCode::InvalidInput);
+    EXPECT_THAT(w.error().text(), HasSubstr("damaged"));
+    const Result<Run> run = Workspace::open(file())->readRun("synthetic");
+    ASSERT_TRUE(run.ok());
+    EXPECT_THAT(run->notes.at("damage"), HasSubstr("chunks of records are intact"));
+}
+
+TEST_F(Damage, TwoHundredRandomMutationsAreNoticedAndNeverCrash) {
+    std::mt19937 random(42);
+    int salvaged = 0, refused = 0;
+    for (int round = 0; round < 200; ++round) {
+        std::string bytes = m_bytes;
+        if (round % 4 == 0) {
+            bytes.resize(random() % bytes.size());
+        } else {
+            for (int flips = 1 << (round % 4); flips > 0; --flips) {
+                // Every second one in the first pages, where the tables are described.
+                const std::size_t range = round % 2 ? bytes.size() : bytes.size() / 10;
+                bytes[random() % range] ^= static_cast<char>(1 << random() % 8);
+            }
+        }
+        write(bytes);
+        const Reading r = read();
+        EXPECT_TRUE(noticed(r)) << "round " << round << ": silent change";
+        salvaged += r.opened && !r.same && r.events > 0 ? 1 : 0;
+        refused += r.opened ? 0 : 1;
+    }
+    EXPECT_GT(salvaged, 50);
+    EXPECT_GT(refused, 0);
+    RecordProperty("salvaged", salvaged);
+    RecordProperty("refused", refused);
+}
+
+TEST_F(Damage, OneBadChunkCostsOnlyItself) {
+    // Flip one bit in the middle of the file's records.
+    std::string bytes = m_bytes;
+    bytes[bytes.size() / 3] ^= 0x10;
+    write(bytes);
+    const Reading r = read();
+    ASSERT_TRUE(r.opened);
+    EXPECT_GE(r.events, 12000U - 512U);
+    EXPECT_FALSE(r.damage.empty());
+}
+
+}  // namespace
+}  // namespace piper
