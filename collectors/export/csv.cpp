@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/export/csv.h"
+
+#include <ostream>
+
+#include "collectors/export/file_output.h"
+
+namespace piper {
+namespace {
+
+std::string field(std::int64_t value, bool present) {
+    return present ? std::to_string(value) : std::string();
+}
+
+std::string rowText(const Event& e, const RankTimeline& rank) {
+    return fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", rank.rank.value,
+        rank.stage.value, toText(e.lane), e.step, toText(e.phase), toText(e.kind), toText(e.pass),
+        toText(e.pipeline_phase), e.start_ns + rank.offset_ns, e.duration_ns,
+        field(e.layer.value, e.layer.valid()), field(e.micro_batch.value, e.micro_batch.valid()),
+        field(e.chunk.value, e.chunk.valid()), field(e.model_chunk.value, e.model_chunk.valid()),
+        field(e.operation, e.operation >= 0), e.bytes, e.flops, field(e.cpu_ns, e.cpu_ns >= 0));
+}
+
+}  // namespace
+
+Status writeCsv(const Run& run, std::ostream& out) {
+    out << "rank,stage,lane,step,phase,kind,pass,pipeline_phase,start_ns,duration_ns,layer,"
+           "micro_batch,chunk,model_chunk,operation,bytes,flops,cpu_ns\n";
+    for (const RankTimeline& rank : run.ranks)
+        for (const Event& e : rank.events)
+            if (!(out << rowText(e, rank))) break;
+    out.flush();
+    if (!out) return fail(ErrorCode::Io, "writing failed; is the disk full?");
+    return {};
+}
+
+Status exportCsv(const Run& run, const std::filesystem::path& path) {
+    return writeFile(path, [&](std::ostream& out) { return writeCsv(run, out); });
+}
+
+}  // namespace piper
