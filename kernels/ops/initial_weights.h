@@ -32,9 +32,9 @@ enum class WeightTensor : std::uint32_t {
 /// not of a rank, and invalid where there is none.
 struct WeightKey {
     std::uint64_t seed = 0;
-    LayerId layer;
+    LayerId layer{};
     WeightTensor tensor = WeightTensor::Embedding;
-    ExpertId expert;
+    ExpertId expert{};
 };
 
 /// Standard normal number of one element of the whole tensor, in row-major order. A function of
