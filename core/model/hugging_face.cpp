@@ -228,10 +228,11 @@ void readRotary(ObjectReader& in, ModelSpec& model, double fallback) {
     if (Status s = rope.finish(); !s.ok()) in.note(std::move(s).error());
 }
 
-std::string modelName(ObjectReader& in, std::string_view model_type) {
+/// The last part of `_name_or_path`; empty when the file carries none.
+std::string modelName(ObjectReader& in) {
     const std::string path = in.string("_name_or_path", "");
-    if (path.empty()) return std::string(model_type);
-    return path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
 Result<Kind> findKind(const Json& json, std::string_view where) {
@@ -260,7 +261,7 @@ Result<ModelSpec> readHuggingFace(const Json& json, std::string_view where) {
     in.allowUnknown();
     ModelSpec model;
     model.model_type = std::string(kind.model_type);
-    model.name = modelName(in, kind.model_type);
+    model.name = modelName(in);
     model.hidden_size = in.positiveInt("hidden_size");
     model.num_layers = in.positiveInt("num_hidden_layers");
     model.vocab_size = in.positiveInt("vocab_size");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,6 +99,10 @@ struct Plan {
     }
 };
 
+/// num_layers over `chunks` in model order as evenly as whole layers go; what is left over goes to
+/// the outer chunks first: 46 over 4 is 12, 11, 11, 12.
+[[nodiscard]] std::vector<std::int64_t> balancedStageLayers(std::int64_t num_layers,
+                                                            std::int64_t chunks);
 /// Layers of every stage chunk [pp * vpp], in model order: chunk v of stage s is entry v * pp + s.
 [[nodiscard]] std::vector<std::int64_t> effectiveStageLayers(const Plan& plan);
 /// First and one past the last layer of that stage and chunk.
@@ -114,12 +119,13 @@ struct Violation {
     std::vector<std::string> fix;
 };
 
-/// Every broken rule at once; empty when the framework can launch the plan.
+/// Every broken rule at once; empty when the framework can launch the plan. Rules of a framework
+/// are those of its recent releases (core/plan/rules_*.cpp name each).
 [[nodiscard]] std::vector<Violation> validatePlan(const Plan& plan);
 /// pp * lcm(tp * cp, ep * etp): the smallest world of these degrees.
 [[nodiscard]] std::int64_t minimumWorld(const Layout& layout);
 
-/// Where an effective value came from: "given", "default", "follows from world 64".
+/// Where an effective value came from: "given", "default", "world 64 / (tp cp pp) 16".
 struct EffectiveValue {
     std::string key;
     std::int64_t value = 0;
@@ -127,7 +133,9 @@ struct EffectiveValue {
 };
 
 /// Parses "tp=8 pp=8 ep=8 etp=1" and completes it: degrees not given are 1, etp is the framework's
-/// default (Megatron: tp), dp follows from the world.
+/// default (Megatron: tp), dp follows from the world. With a world of 0 it is the smallest these
+/// degrees allow. A world that does not divide leaves dp at the quotient: validatePlan and
+/// checkJson say what is wrong.
 /// Errors: InvalidInput for an unknown key or a value below 1.
 struct CompletedLayout {
     Layout layout;
@@ -142,7 +150,13 @@ struct RankCoordinates {
     std::int64_t etp = 0, ep = 0, edp = 0;        ///< expert grid (pp shared)
 };
 
-/// Both process grids of a layout under its rank order.
+/// The tokens of a rank order, fastest first. Errors: InvalidInput names the token that is unknown,
+/// missing or there twice.
+[[nodiscard]] Result<std::vector<std::string>> parseRankOrder(std::string_view rank_order);
+
+/// Both process grids of a layout under its rank order. The expert grid takes the same order with
+/// tp -> etp, dp -> edp and without cp, as Megatron-LM's parallel_state does.
+/// The layout and the order were validated.
 class ProcessGrid {
 public:
     explicit ProcessGrid(const Layout& layout, std::string_view rank_order = "tp-cp-ep-dp-pp");
@@ -156,6 +170,25 @@ private:
     Layout m_layout;
     std::vector<RankCoordinates> m_coordinates;  ///< [world]
 };
+
+/// A Megatron-LM pipeline layout such as "Ett|(tt|)*6mL": E embedding, t layer, m multi-token
+/// prediction layer, L loss; `x*N` repeats, `|` ends a chunk, commas are for the eye.
+struct PipelineChunk {
+    bool embedding = false;
+    std::int64_t layers = 0;
+    std::int64_t mtp_layers = 0;
+    bool loss = false;
+};
+/// Chunks in model order. Errors: InvalidInput names the place and what was expected.
+[[nodiscard]] Result<std::vector<PipelineChunk>> parsePipelineLayout(std::string_view text);
+/// The inverse, repeats folded.
+[[nodiscard]] std::string pipelineLayoutText(const std::vector<std::int64_t>& stage_layers,
+                                             std::int64_t mtp_layers);
+
+/// Replaces a `model` or `cluster` given as a path by the document it names; core opens no files.
+/// Errors: those of `read_file` and of the document's JSON, with the key.
+[[nodiscard]] Result<Json> resolvePlanReferences(
+    Json plan, const std::function<Result<std::string>(const std::string& path)>& read_file);
 
 /// The plan file. Errors: InvalidInput with the key's path. `model` and `cluster` are objects
 /// inside it (paths are resolved by the caller with resolvePlanReferences before reading).

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/plan/plan.h"
+
+// Shared by the readers of this folder; not for others.
+namespace piper {
+
+/// Degrees that were given, by key of Layout; the others follow.
+using GivenDegrees = std::map<std::string, std::int64_t>;
+
+/// "tp=8 pp=8 sp" -> degrees. Errors: InvalidInput for an unknown key or a value below 1.
+[[nodiscard]] Result<GivenDegrees> parseDegrees(std::string_view text);
+[[nodiscard]] CompletedLayout completeDegrees(const GivenDegrees& given, std::int64_t world,
+                                              Framework framework);
+
+/// The chunks of a pipeline layout string before its ends are checked, and what is wrong with them.
+[[nodiscard]] Result<std::vector<PipelineChunk>> splitPipelineLayout(std::string_view text);
+[[nodiscard]] std::vector<Error> pipelineLayoutFaults(const std::vector<PipelineChunk>& chunks,
+                                                      std::string_view text);
+
+}  // namespace piper

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/rules.h"
+
+#include <algorithm>
+
+namespace piper {
+
+std::vector<std::int64_t> legalNear(std::int64_t value, std::int64_t most,
+                                    const std::function<bool(std::int64_t)>& legal,
+                                    std::size_t count) {
+    constexpr std::int64_t kFarthest = 1 << 16;
+    std::vector<std::int64_t> found;
+    const std::int64_t start = std::clamp<std::int64_t>(value, 1, std::max<std::int64_t>(1, most));
+    if (start != value && start <= most && legal(start)) found.push_back(start);
+    for (std::int64_t d = 1; d <= kFarthest && found.size() < count; ++d) {
+        if (start - d < 1 && start + d > most) break;
+        if (start - d >= 1 && legal(start - d)) found.push_back(start - d);
+        if (found.size() < count && start + d <= most && start + d != value && legal(start + d))
+            found.push_back(start + d);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+std::string listed(const std::vector<std::int64_t>& values) {
+    return values.empty() ? "none" : fmt::format("{}", fmt::join(values, ", "));
+}
+
+std::vector<std::string> settings(std::string_view key, const std::vector<std::int64_t>& values) {
+    std::vector<std::string> out;
+    for (const std::int64_t value : values) out.push_back(fmt::format("{}={}", key, value));
+    return out;
+}
+
+std::string slashed(const std::vector<std::int64_t>& values) {
+    return fmt::format("{}", fmt::join(values, "/"));
+}
+
+bool degreeRules(const Plan& plan, Violations& out) {
+    const Layout& l = plan.layout;
+    bool sound = true;
+    const auto positive = [&](std::string_view key, std::int64_t value) {
+        if (value >= 1 && value <= (1 << 24)) return;
+        sound = false;
+        out.add("degree_at_least_1",
+                fmt::format("{} {} must be between 1 and {}", key, value, 1 << 24),
+                {fmt::format("{}=1", key)});
+    };
+    positive("tp", l.tp);
+    positive("cp", l.cp);
+    positive("pp", l.pp);
+    positive("vpp", l.vpp);
+    positive("ep", l.ep);
+    positive("etp", l.etp);
+    positive("dp", l.dp);
+    positive("micro_batch_size", plan.micro_batch_size);
+    positive("global_batch_size", plan.global_batch_size);
+    if (plan.seq_len < 1) {
+        sound = false;
+        out.add("degree_at_least_1", fmt::format("seq_len {} must be at least 1", plan.seq_len));
+    }
+    return sound;
+}
+
+std::vector<Violation> brokenRules(const Plan& plan, const RuleScope& scope) {
+    Violations out;
+    if (!degreeRules(plan, out)) return out.take();
+    gridRules(plan, scope, out);
+    layerRules(plan, scope, out);
+    expertRules(plan, scope, out);
+    sizeRules(plan, scope, out);
+    batchRules(plan, scope, out);
+    scheduleRules(plan, scope, out);
+    optionRules(plan, scope, out);
+    return out.take();
+}
+
+std::vector<Violation> validatePlan(const Plan& plan) {
+    RuleScope scope;
+    scope.world = plan.layout.world();
+    std::vector<Violation> violations;
+    for (const Error& error : checkModel(plan.model))
+        violations.push_back({"model", fmt::format("{}: {}", error.where, error.message), {}});
+    for (const Error& error : checkCluster(plan.cluster))
+        violations.push_back({"cluster", fmt::format("{}: {}", error.where, error.message), {}});
+    // The other rules count with the model's and the cluster's numbers.
+    if (!violations.empty()) return violations;
+    return brokenRules(plan, scope);
+}
+
+}  // namespace piper
