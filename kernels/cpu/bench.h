@@ -14,8 +14,8 @@ namespace piper {
 enum class BenchEffort { Quick, Full };
 
 /// What one rank of this processor reaches with the worker's own operations. Each point is checked
-/// against the scalar reference before it is timed; times are the median of repetitions after a
-/// warm-up, on buffers whose pages are already there.
+/// against the scalar reference before it is timed; times are the median processor time of
+/// repetitions after a warm-up, on buffers whose pages are already there.
 /// Errors: External when a checked result is wrong (names operation and shape) or memory is short.
 
 /// Plain products (groups 1) from skinny to square, and grouped ones as experts see them.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/bench_support.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -37,6 +39,16 @@ std::vector<std::int32_t> Stage::ids(std::int64_t count, std::int64_t below) {
     return out;
 }
 
+namespace {
+
+double threadSeconds() {
+    timespec now{};
+    PIPER_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
 Result<Seconds> medianTime(const std::function<Status()>& call, Seconds budget) {
     using Clock = std::chrono::steady_clock;
     constexpr std::size_t kFewest = 3;
@@ -46,9 +58,9 @@ Result<Seconds> medianTime(const std::function<Status()>& call, Seconds budget) 
     const auto begin = Clock::now();
     const std::chrono::duration<double> limit(budget.value);
     while (times.size() < kMost && (times.size() < kFewest || Clock::now() - begin < limit)) {
-        const auto start = Clock::now();
+        const double start = threadSeconds();
         PIPER_TRY(call());
-        times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+        times.push_back(threadSeconds() - start);
     }
     std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
     return Seconds(std::max(times[times.size() / 2], 1e-9));

@@ -31,7 +31,9 @@ private:
     std::int64_t m_drawn = 0;
 };
 
-/// Seconds of one call: the median over repetitions that together take about `budget`.
+/// Processor seconds of one call on this thread (the operations use no other), so that whatever
+/// else runs on the machine does not count: the median over repetitions that together take about
+/// `budget` of the clock on the wall.
 /// Errors: those of the call.
 [[nodiscard]] Result<Seconds> medianTime(const std::function<Status()>& call, Seconds budget);
 
