@@ -42,10 +42,9 @@ bool keepsCombineRows(const Plan& plan) {
     return plan.framework != Framework::Megatron;
 }
 
-/// The product of gate and up, input of the down projection: our worker makes it again from the
-/// pre-activations it keeps; frameworks keep it unless moe_act is recomputed.
+/// The product of gate and up, input of the down projection, unless it is computed again.
 bool keepsActivationProduct(const Plan& plan) {
-    return plan.framework != Framework::Plain && !recomputes(plan, "moe_act");
+    return !recomputes(plan, "moe_act");
 }
 
 void addAttention(Table& table, const Plan& plan) {
@@ -130,6 +129,8 @@ void addMoe(Table& table, const Plan& plan, double imbalance) {
     // Expert numbers and weights of each token, and the two row maps of the permutation.
     table.add(MemoryTerm::RouterActivation, "routing tables", asDouble(s.routed_rows), 4.0, kWide,
               "[T k, 4]");
+    table.add(MemoryTerm::RouterActivation, "order of received rows",
+              asDouble(s.received_rows) * imbalance, 1.0, kWide, "[R]");
     addExperts(table, plan, imbalance);
 }
 
@@ -215,14 +216,16 @@ namespace {
 
 std::vector<MemoryEntry> attentionTransients(const Plan& plan) {
     const Shard s = shardOf(plan);
-    const double t = asDouble(s.tokens), h = asDouble(s.hidden);
+    const AttentionSpec& a = plan.model.attention;
+    const double q = asDouble(s.heads * s.qk_dim), k = asDouble(s.kv_heads * s.qk_dim),
+                 v = asDouble(s.kv_heads * s.v_dim);
     Table table(Lifetime::PerOperation);
-    table.add(MemoryTerm::GradientActivation, "backward of attention: gradient of the hidden state",
-              asDouble(s.local_tokens), 2.0 * h, s.element, "[T, 2H]");
     table.add(MemoryTerm::GradientActivation,
-              "backward of attention: gradients of query, key, value and output", t,
-              asDouble(s.heads * (s.qk_dim + s.v_dim) + s.kv_heads * (s.qk_dim + s.v_dim)),
-              s.element, "[T, nh (qk + v) + nkv (qk + v)]");
+              "backward of attention: gradients of hidden state, norm and input",
+              asDouble(s.local_tokens), 3.0 * asDouble(s.hidden), s.element, "[T, 3H]");
+    table.add(MemoryTerm::GradientActivation,
+              "backward of attention: gradients of query, key and value", asDouble(s.tokens),
+              (a.qk_norm ? 2.0 : 1.0) * (q + k) + v, s.element, "[T, nh qk + nkv (qk + v)]");
     return table.take();
 }
 
@@ -231,23 +234,24 @@ std::vector<MemoryEntry> mlpTransients(const Plan& plan, LayerKind kind, double 
     const double h = asDouble(s.hidden);
     Table table(Lifetime::PerOperation);
     constexpr MemoryTerm term = MemoryTerm::GradientActivation;
-    table.add(term, "backward of experts: gradient of the hidden state", asDouble(s.local_tokens),
-              2.0 * h, s.element, "[T, 2H]");
+    table.add(term, "backward of experts: gradients of hidden state and norm",
+              asDouble(s.local_tokens), 2.0 * h, s.element, "[T, 2H]");
     if (kind == LayerKind::Dense || !plan.model.moe) {
         const std::int64_t f = denseWidth(plan);
-        table.add(term, "backward of the MLP: activation and its gradients", asDouble(s.tokens),
-                  asDouble(2 * f + preActivationWidth(f, plan.model.dense_mlp)), s.element,
-                  "[T, 4F]");
+        table.add(term, "backward of the MLP: gradients of activation and pre-activation",
+                  asDouble(s.tokens), asDouble(f + preActivationWidth(f, plan.model.dense_mlp)),
+                  s.element, "[T, 3F]");
         return table.take();
     }
+    // Gradients of the rows out of the experts, of the pre-activation, and either of the activation
+    // or of the rows in (as computed, and in the order they travel back).
     const std::int64_t f = expertWidth(plan);
     const double received = asDouble(s.received_rows) * imbalance;
-    table.add(term, "backward of experts: gradients of rows in and out", received, 2.0 * h,
-              s.element, "[R, 2H]");
-    table.add(term, "backward of experts: activation and its gradients", received,
-              asDouble(2 * f + preActivationWidth(f, plan.model.moe->mlp)), s.element, "[R, 4F]");
-    table.add(MemoryTerm::CommunicationBuffer, "backward of experts: rows to send",
-              asDouble(s.routed_rows), h, s.element, "[T k, H]");
+    table.add(term, "backward of experts: gradient of rows out", received, h, s.element, "[R, H]");
+    table.add(term, "backward of experts: gradient of the pre-activation", received,
+              asDouble(preActivationWidth(f, plan.model.moe->mlp)), s.element, "[R, 2F]");
+    table.add(term, "backward of experts: gradient of activation, or of rows in and on their way",
+              received, std::max(asDouble(f), 2.0 * h), s.element, "[R, max(F, 2H)]");
     return table.take();
 }
 

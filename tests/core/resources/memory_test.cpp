@@ -44,7 +44,8 @@ TEST(Memory, LayerActivationsTensorByTensor) {
     EXPECT_EQ(find(kept, "received rows")->bytes.value, rows * h * 4);
     EXPECT_EQ(find(kept, "expert pre-activation")->bytes.value, rows * 2 * 96 * 4);
     EXPECT_EQ(find(kept, "returned expert rows")->bytes.value, rows * h * 4);
-    EXPECT_EQ(find(kept, "expert activation"), nullptr);
+    EXPECT_EQ(find(kept, "expert activation")->bytes.value, rows * 96 * 4);
+    EXPECT_EQ(find(kept, "order of received rows")->bytes.value, rows * 4);
     for (const MemoryEntry& e : kept) {
         EXPECT_EQ(e.lifetime, Lifetime::PerMicroBatch);
         EXPECT_FALSE(e.formula.empty());
@@ -162,6 +163,17 @@ TEST(Memory, SelectiveRecomputeDropsItsModules) {
     EXPECT_EQ(all - sumOf(layerActivations(plan, LayerKind::Moe)).value, 2 * 64.0 * 64 * 4);
     plan.recompute.modules = {"moe"};
     EXPECT_EQ(termOf(layerActivations(plan, LayerKind::Moe), MemoryTerm::ExpertIntermediate), 0);
+}
+
+TEST(Memory, LargestMomentOfABackwardPass) {
+    const Plan plan = smallPlan({.ep = 4, .dp = 4});
+    // Two hidden states, then rows out [R, H], pre-activation [R, 2F] and two row buffers [R, 2H].
+    EXPECT_EQ(sumOf(layerTransients(plan, LayerKind::Moe)).value,
+              2 * 64.0 * 64 * 4 + 128.0 * (64 + 192 + 128) * 4);
+    EXPECT_EQ(sumOf(headTransients(plan)).value, 64.0 * 128 * 4);  // logits turn in place
+    Plan megatron = plan;
+    megatron.framework = Framework::Megatron;
+    EXPECT_EQ(sumOf(headTransients(megatron)).value, 64.0 * (128 * 4 + 512 * 2));
 }
 
 TEST(Memory, SkewRaisesTheHottestRank) {
