@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "core/resources/memory.h"
@@ -20,14 +18,19 @@ double asDouble(std::int64_t v) {
 /// Collects tensors [rows, width] with their formula.
 class Table {
 public:
-    explicit Table(Lifetime lifetime) : m_lifetime(lifetime) {}
+    explicit Table(Lifetime lifetime) : m_lifetime(lifetime) { m_entries.reserve(24); }
 
-    void add(MemoryTerm term, const char* name, double rows, double width, double element,
-             const char* shape) {
+    void add(MemoryTerm term, std::string_view name, double rows, double width, double element,
+             std::string_view shape) {
         if (rows <= 0.0 || width <= 0.0) return;
-        m_entries.push_back(
-            {term, name, Bytes(rows * width * element), m_lifetime,
-             fmt::format("{} = [{:.0f}, {:.0f}] x {:.0f} B", shape, rows, width, element)});
+        m_entries.push_back({.term = term,
+                             .name = name,
+                             .bytes = Bytes(rows * width * element),
+                             .lifetime = m_lifetime,
+                             .shape = shape,
+                             .rows = rows,
+                             .width = width,
+                             .element_bytes = element});
     }
     [[nodiscard]] std::vector<MemoryEntry> take() { return std::move(m_entries); }
 

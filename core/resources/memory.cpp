@@ -12,19 +12,20 @@ namespace piper {
 
 namespace {
 
-void append(std::vector<MemoryEntry>& to, const std::vector<MemoryEntry>& from, double times) {
+/// Static texts: equal names are the same line.
+void append(std::vector<MemoryEntry>& to, const std::vector<MemoryEntry>& from, double layers) {
     for (const MemoryEntry& e : from) {
         const auto same = std::find_if(to.begin(), to.end(), [&](const MemoryEntry& t) {
             return t.term == e.term && t.name == e.name;
         });
         if (same != to.end()) {
-            same->bytes += e.bytes * times;
+            same->bytes += e.bytes * layers;
+            same->layers += layers;
             continue;
         }
-        MemoryEntry scaled = e;
-        scaled.bytes *= times;
-        if (times != 1.0) scaled.formula += fmt::format(" x {:.0f} layers", times);
-        to.push_back(std::move(scaled));
+        to.push_back(e);
+        to.back().bytes *= layers;
+        to.back().layers = layers;
     }
 }
 
@@ -71,10 +72,14 @@ void addGatheredLayer(std::vector<MemoryEntry>& moment, const Plan& plan, LayerK
     if (plan.zero_stage < 3) return;
     const DenseAndExpert layer = layerElements(plan, kind);
     const double element = activationElementBytes(plan.precision).value;
-    moment.push_back(
-        {MemoryTerm::CommunicationBuffer, "gathered weights of one layer",
-         Bytes((layer.dense + layer.expert) * element), Lifetime::PerOperation,
-         fmt::format("({:.0f} + {:.0f}) x {:.0f} B", layer.dense, layer.expert, element)});
+    const double elements = layer.dense + layer.expert;
+    moment.push_back({.term = MemoryTerm::CommunicationBuffer,
+                      .name = "gathered weights of one layer",
+                      .bytes = Bytes(elements * element),
+                      .lifetime = Lifetime::PerOperation,
+                      .shape = "parameters",
+                      .rows = elements,
+                      .element_bytes = element});
 }
 
 /// The largest moment of the backward pass of a stage.
@@ -86,11 +91,10 @@ std::vector<MemoryEntry> largestMoment(const Plan& plan, StageId stage, const La
         std::vector<MemoryEntry> moment = layerTransients(plan, kind, imbalance);
         addGatheredLayer(moment, plan, kind);
         if (recomputed) {
-            for (MemoryEntry& e : moment) e.lifetime = Lifetime::PerOperation;
             for (MemoryEntry e : layerActivations(plan, kind, imbalance)) {
                 e.lifetime = Lifetime::PerOperation;
-                e.name = "recomputed layer: " + e.name;
-                moment.push_back(std::move(e));
+                e.recomputed = true;
+                moment.push_back(e);
             }
         }
         if (sumOf(moment) > sumOf(best)) best = std::move(moment);
@@ -105,15 +109,32 @@ std::vector<MemoryEntry> largestMoment(const Plan& plan, StageId stage, const La
     }
     if (plan.layout.pp > 1) {
         const Shard s = shardOf(plan);
-        const double rows = static_cast<double>(s.local_tokens * s.hidden);
-        best.push_back({MemoryTerm::StageBoundary, "hidden state or its gradient on the way",
-                        Bytes(rows * s.element), Lifetime::PerOperation,
-                        fmt::format("[{}, {}] x {:.0f} B", s.local_tokens, s.hidden, s.element)});
+        const double rows = static_cast<double>(s.local_tokens);
+        const double width = static_cast<double>(s.hidden);
+        best.push_back({.term = MemoryTerm::StageBoundary,
+                        .name = "hidden state or its gradient on the way",
+                        .bytes = Bytes(rows * width * s.element),
+                        .lifetime = Lifetime::PerOperation,
+                        .shape = "[T, H]",
+                        .rows = rows,
+                        .width = width,
+                        .element_bytes = s.element});
     }
     return best;
 }
 
 }  // namespace
+
+std::string MemoryEntry::formula() const {
+    std::string out =
+        shape == "parameters"
+            ? fmt::format("{:.0f} parameters x {:g} B", rows, element_bytes)
+            : fmt::format("{} = [{:.0f}, {:.0f}] x {:g} B", shape, rows, width, element_bytes);
+    if (layers != 1.0) out += fmt::format(" x {:.0f} layers", layers);
+    if (shards != 1.0) out += fmt::format(" / {:.0f} ranks", shards);
+    if (recomputed) out += ", computed again";
+    return out;
+}
 
 std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage) {
     const StageParameters p = stageParameters(plan, stage);
@@ -122,27 +143,42 @@ std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage) {
     const double expert_group = static_cast<double>(plan.layout.edp());
     const double on_device = plan.offload.optimizer ? 1.0 - plan.offload.fraction : 1.0;
     std::vector<MemoryEntry> out;
-    const auto add = [&](MemoryTerm term, const char* what, double bytes_each, int shard_from,
-                         double scale) {
-        const auto part = [&](const char* which, double elements, double group) {
-            const double shards = plan.zero_stage >= shard_from ? group : 1.0;
-            if (elements <= 0.0 || bytes_each <= 0.0) return;
-            out.push_back(
-                {term, fmt::format("{} {}", which, what),
-                 Bytes(elements * bytes_each / shards * scale), Lifetime::Persistent,
-                 fmt::format(
-                     "{:.0f} parameters x {:.0f} B / {:.0f} shards{}", elements, bytes_each, shards,
-                     scale < 1.0 ? fmt::format(" x {:.2f} on the device", scale) : std::string())});
-        };
-        part("layer", p.dense - p.embedding - p.head, dense_group);
-        part("embedding", p.embedding, dense_group);
-        part("head", p.head, dense_group);
-        part("expert", p.expert, expert_group);
+    out.reserve(16);
+    const auto part = [&](MemoryTerm term, std::string_view name, double elements,
+                          double bytes_each, double shards) {
+        if (elements <= 0.0 || bytes_each <= 0.0) return;
+        out.push_back({.term = term,
+                       .name = name,
+                       .bytes = Bytes(elements * bytes_each / shards),
+                       .shape = "parameters",
+                       .rows = elements,
+                       .element_bytes = bytes_each,
+                       .shards = shards});
     };
-    add(MemoryTerm::Weights, "weights", b.weights, 3, 1.0);
-    add(MemoryTerm::Gradients, "gradients", b.gradients, 2, 1.0);
-    add(MemoryTerm::MasterWeights, "master weights", b.master, 1, on_device);
-    add(MemoryTerm::OptimizerState, "optimizer state", b.optimizer, 1, on_device);
+    struct Names {
+        std::string_view layer, embedding, head, expert;
+    };
+    const auto add = [&](MemoryTerm term, const Names& names, double bytes_each, int shard_from) {
+        const double dense = plan.zero_stage >= shard_from ? dense_group : 1.0;
+        const double expert = plan.zero_stage >= shard_from ? expert_group : 1.0;
+        part(term, names.layer, p.dense - p.embedding - p.head, bytes_each, dense);
+        part(term, names.embedding, p.embedding, bytes_each, dense);
+        part(term, names.head, p.head, bytes_each, dense);
+        part(term, names.expert, p.expert, bytes_each, expert);
+    };
+    add(MemoryTerm::Weights,
+        {"layer weights", "embedding weights", "head weights", "expert weights"}, b.weights, 3);
+    add(MemoryTerm::Gradients,
+        {"layer gradients", "embedding gradients", "head gradients", "expert gradients"},
+        b.gradients, 2);
+    add(MemoryTerm::MasterWeights,
+        {"layer master weights", "embedding master weights", "head master weights",
+         "expert master weights"},
+        b.master * on_device, 1);
+    add(MemoryTerm::OptimizerState,
+        {"layer optimizer state", "embedding optimizer state", "head optimizer state",
+         "expert optimizer state"},
+        b.optimizer * on_device, 1);
     return out;
 }
 

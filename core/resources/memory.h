@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.h"
@@ -13,13 +14,21 @@ namespace piper {
 
 enum class Lifetime { Persistent, PerMicroBatch, PerOperation };
 
-/// One line of the memory table.
+/// One line of the memory table. Made for the search's inner loop: texts are static, and the
+/// formula is written out only when asked for.
 struct MemoryEntry {
     MemoryTerm term = MemoryTerm::Other;
-    std::string name;  ///< "expert weights", "attention output", ...
-    Bytes bytes;       ///< of one copy on one rank
+    std::string_view name;  ///< "expert weights", "attention output", ...
+    Bytes bytes;            ///< of one copy on one rank
     Lifetime lifetime = Lifetime::Persistent;
-    std::string formula;  ///< with its numbers, for the hover text
+    std::string_view shape;  ///< "[T k, H]", "parameters"
+    double rows = 0.0, width = 1.0, element_bytes = 0.0;
+    double layers = 1.0;      ///< layers added up in this line
+    double shards = 1.0;      ///< ranks it is divided over (ZeRO)
+    bool recomputed = false;  ///< computed again inside the backward pass
+
+    /// With its numbers, for the hover text: "[T, H] = [4096, 2048] x 2 B x 4 layers".
+    [[nodiscard]] std::string formula() const;
 };
 
 /// All terms of one rank of a stage.
