@@ -125,7 +125,6 @@ Json document(const CheckedPlan& p) {
     for (Violation& v : brokenRules(p.plan, p.scope)) violations.push_back(std::move(v));
     std::vector<Violation> warnings;
     alignmentOf(p, violations, warnings);
-    // A pipeline layout string counts its layers even when the model is not given.
     Effective effective(p.origins);
     effective.put("framework", toText(p.plan.framework), "given");
     for (const EffectiveValue& value : p.effective)

@@ -48,10 +48,11 @@ void unevenStages(const Plan& plan, Violations& out) {
     out.add("layers_divide_stages", std::move(message), std::move(fix));
 }
 
-void givenStages(const Plan& plan, Violations& out) {
+void givenStages(const Plan& plan, const RuleScope& scope, Violations& out) {
     const std::vector<std::int64_t>& stages = plan.stage_layers;
     const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
-    const std::int64_t layers = plan.model.num_layers;
+    const std::int64_t given = std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
+    const std::int64_t layers = scope.num_layers ? plan.model.num_layers : given;
     const auto size = static_cast<std::int64_t>(stages.size());
     const std::string balanced =
         layers >= chunks && chunks <= 4096
@@ -64,9 +65,7 @@ void givenStages(const Plan& plan, Violations& out) {
                 fmt::format("stage_layers has {} entries, pp {} x vpp {} = {} stage chunks", size,
                             plan.layout.pp, plan.layout.vpp, chunks),
                 fix);
-    std::int64_t sum = 0;
     for (std::size_t i = 0; i < stages.size(); ++i) {
-        sum += stages[i];
         // Under Megatron-LM the first chunk may hold only the embedding, the last only the loss.
         const bool end = i == 0 || i + 1 == stages.size();
         if (stages[i] >= (end && plan.framework == Framework::Megatron ? 0 : 1)) continue;
@@ -74,12 +73,12 @@ void givenStages(const Plan& plan, Violations& out) {
                 fmt::format("stage_layers[{}] is {}: a stage chunk without a layer", i, stages[i]),
                 fix);
     }
-    if (sum == layers) return;
+    if (given == layers) return;
     out.add("stage_layers_sum",
-            sum < layers
+            given < layers
                 ? fmt::format("stage_layers add up to {}, the model has {}: {} layers are lost",
-                              sum, layers, layers - sum)
-                : fmt::format("stage_layers add up to {}, the model has only {}", sum, layers),
+                              given, layers, layers - given)
+                : fmt::format("stage_layers add up to {}, the model has only {}", given, layers),
             fix);
 }
 
@@ -104,8 +103,9 @@ void attentionRules(const Plan& plan, Violations& out) {
 }  // namespace
 
 void layerRules(const Plan& plan, const RuleScope& scope, Violations& out) {
+    // Without a model the split given is the model's: only its number of chunks can be wrong.
+    if (!plan.stage_layers.empty()) return givenStages(plan, scope, out);
     if (!scope.num_layers) return;
-    if (!plan.stage_layers.empty()) return givenStages(plan, out);
     const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
     const std::int64_t layers = plan.model.num_layers;
     if (layers % chunks == 0) return;
