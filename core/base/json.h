@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "core/base/enum_text.h"
+#include "core/base/json_fwd.h"
 #include "core/base/result.h"
 
 namespace piper {
-
-using Json = nlohmann::ordered_json;
 
 /// Parses one JSON document. Errors: InvalidInput with line and column; `where` names the source.
 [[nodiscard]] Result<Json> parseJson(std::string_view text, std::string_view where);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster file: devices, nodes, link levels, measured curves.
+#include "core/base/json.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/files.h"
 

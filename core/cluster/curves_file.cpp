@@ -2,6 +2,8 @@
 // Measured curves of a cluster file: arrays of points, one object each.
 #include "core/cluster/files.h"
 
+#include "core/base/json.h"
+
 namespace piper {
 namespace {
 

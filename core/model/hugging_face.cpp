@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "core/base/json.h"
 #include "core/model/model.h"
 #include "core/model/readers.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/base/enum_text.h"
 #include "core/base/index.h"
-#include "core/base/json.h"
+#include "core/base/json_fwd.h"
 #include "core/base/result.h"
 #include "core/base/units.h"
 

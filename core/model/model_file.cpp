@@ -2,6 +2,7 @@
 // Our own model file: the fields of ModelSpec under their own names.
 #include <algorithm>
 
+#include "core/base/json.h"
 #include "core/model/model.h"
 #include "core/model/readers.h"
 

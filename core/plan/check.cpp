@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/json.h"
 #include "core/plan/settings.h"
 
 namespace piper {

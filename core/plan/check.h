@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json_fwd.h"
 #include "core/plan/plan.h"
 
 namespace piper {

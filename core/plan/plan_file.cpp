@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/json.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
 

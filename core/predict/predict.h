@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/evidence.h"
-#include "core/base/json.h"
+#include "core/base/json_fwd.h"
 #include "core/base/result.h"
 #include "core/base/units.h"
 #include "core/plan/plan.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/json.h"
 #include "core/run/report.h"
 
 namespace piper {

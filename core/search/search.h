@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json_fwd.h"
 #include "core/base/result.h"
 #include "core/predict/predict.h"
 

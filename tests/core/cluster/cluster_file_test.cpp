@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "core/base/json.h"
 #include "core/cluster/cluster.h"
 #include "tests/support/paths.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/core/model/models.h"
 
+#include "core/base/json.h"
+
 namespace piper {
 namespace {
 

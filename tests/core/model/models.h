@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/base/json.h"
 #include "core/model/model.h"
 #include "tests/support/paths.h"
 

@@ -2,6 +2,8 @@
 // Totals are the element counts of the published checkpoints (Hugging Face model pages).
 #include "tests/core/model/models.h"
 
+#include "core/base/json.h"
+
 namespace piper {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/json.h"
 #include "core/plan/check.h"
 #include "core/plan/plan.h"
 #include "tests/support/paths.h"

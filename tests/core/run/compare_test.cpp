@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include "core/base/json.h"
 #include "core/run/plan_difference.h"
 #include "core/run/report.h"
 #include "tests/support/synthetic_run.h"
