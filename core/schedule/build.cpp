@@ -38,10 +38,9 @@ private:
     std::int32_t m_last_compute = -1;
 };
 
-void setPersistent(StageProgram& program, const StageMemory& memory) {
-    for (const MemoryEntry& entry : memory.entries)
-        if (entry.lifetime == Lifetime::Persistent)
-            program.persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
+void setPersistent(StageProgram& program, const Plan& plan) {
+    for (const MemoryEntry& entry : persistentMemory(plan, program.stage))
+        program.persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
 }
 
 StageProgram buildStage(WorkTable& work, StageId stage, const std::vector<Slot>& slots) {
@@ -68,10 +67,9 @@ Result<Schedule> buildSchedule(const Plan& plan) {
     PIPER_ASSIGN(schedule.slots, makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp,
                                            schedule.num_microbatches));
     WorkTable work(plan);
-    const std::vector<StageMemory> memory = stageMemory(plan);
     for (std::size_t s = 0; s < schedule.slots.size(); ++s) {
         schedule.stages.push_back(buildStage(work, StageId(s), schedule.slots[s]));
-        setPersistent(schedule.stages.back(), memory[s]);
+        setPersistent(schedule.stages.back(), plan);
     }
     return schedule;
 }

@@ -8,8 +8,8 @@ std::string describe(const Operation& operation) {
     const std::string_view phase = toText(operation.key.phase);
     if (phase != text) text += fmt::format(" {}", phase);
     if (operation.key.shared_expert) text += " (shared)";
-    if (operation.key.pass != Pass::Forward && operation.key.kind != OperationKind::InputGrad &&
-        operation.key.kind != OperationKind::WeightGrad && text.find("recompute") != 0)
+    // Gradients and the optimizer say it by their kind; what exists in every pass names it.
+    if (isCommunication(operation.key.phase) && operation.key.pass != Pass::Forward)
         text += operation.key.pass == Pass::Backward ? " backward" : " recompute";
     if (operation.layer.valid()) text += fmt::format(" layer {}", operation.layer.value);
     if (operation.chunk.valid()) text += fmt::format(" chunk {}", operation.chunk.value);

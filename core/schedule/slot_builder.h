@@ -45,35 +45,38 @@ private:
     std::vector<Operation> m_operations;
 };
 
-/// Bytes of each term that one micro-batch keeps on a stage, shared out to the operations.
+/// Bytes of each term that one micro-batch keeps, shared out to the operations that make them.
 class ActivationShares {
 public:
+    using Table = std::array<Bytes, kNumMemoryTerms>;
+
     ActivationShares(WorkTable& work, StageId stage);
 
     /// What the operation's forward makes of a term; and what a recomputed layer keeps of that.
     [[nodiscard]] Bytes full(const Operation& op, MemoryTerm term) const {
-        return share(m_full, op, term);
+        return share(layer(op).full, op, term);
     }
     [[nodiscard]] Bytes kept(const Operation& op, MemoryTerm term) const {
-        return share(m_kept, op, term);
+        return share(layer(op).kept, op, term);
     }
-    /// Held only while an operation runs.
-    [[nodiscard]] Bytes transient(MemoryTerm term) const {
-        return m_transient[static_cast<std::size_t>(term)];
+    /// Held while the backward pass of that operation's layer (or of the head) runs.
+    [[nodiscard]] const Table& backwardMoment(const Operation& op) const {
+        return op.layer.valid() ? layer(op).backward : m_head_backward;
     }
 
 private:
-    using Table = std::array<Bytes, kNumMemoryTerms>;
+    struct LayerTables {
+        Table full{}, kept{}, backward{};
+    };
 
-    static void readTable(const Plan& plan, StageId stage, Table& table, Table* transient);
-    void addWeights();
-    void addWeight(const OperationKey& key, double count);
-    [[nodiscard]] Bytes share(const Table& table, const Operation& op, MemoryTerm term) const;
+    [[nodiscard]] const LayerTables& layer(const Operation& op) const {
+        return m_layers[static_cast<std::size_t>(op.key.layer)];
+    }
+    [[nodiscard]] Bytes share(const Table& layer, const Operation& op, MemoryTerm term) const;
 
-    WorkTable& m_work;
-    StageId m_stage;
-    Table m_full{}, m_kept{}, m_transient{};
-    std::array<double, kNumMemoryTerms> m_weights{};
+    std::array<LayerTables, 2> m_layers{};  ///< [LayerKind]
+    Table m_ends{}, m_head_backward{};      ///< embedding and head
+    double m_chunk_share = 1.0, m_shared_share = 0.0;
 };
 
 /// Activation bytes gained and lost by each operation of a slot, sorted.

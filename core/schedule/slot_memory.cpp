@@ -5,10 +5,10 @@
 #include "core/resources/memory.h"
 #include "core/schedule/slot_builder.h"
 
-// Concept: the memory table of a stage (core/resources/memory.h) says how many bytes of each term
-// one micro-batch keeps there. Here each term is spread over the operations that make it, so that
-// over a whole forward slot exactly the table's bytes are gained and over the backward slot all of
-// them are lost; the order of the operations gives the moments.
+// Concept: the memory table (core/resources/memory.h) says how many bytes of each term one
+// micro-batch keeps of one layer, the embedding and the head. Here each term is spread over the
+// operations that make it, so that over a whole forward slot exactly the table's bytes are gained
+// and over the backward slot all of them are lost; the order of the operations gives the moments.
 
 namespace piper {
 namespace {
@@ -20,7 +20,7 @@ std::size_t at(MemoryTerm term) {
 constexpr std::array kKeptTerms{MemoryTerm::EmbeddingActivation, MemoryTerm::AttentionActivation,
                                 MemoryTerm::RouterActivation,    MemoryTerm::DispatchedRows,
                                 MemoryTerm::ExpertIntermediate,  MemoryTerm::CombineActivation,
-                                MemoryTerm::HeadActivation,      MemoryTerm::StageBoundary};
+                                MemoryTerm::HeadActivation};
 
 /// The phase whose forward operation makes a term.
 Phase makerPhase(MemoryTerm term) {
@@ -40,7 +40,7 @@ Phase makerPhase(MemoryTerm term) {
         case MemoryTerm::HeadActivation:
             return Phase::HeadLoss;
         default:
-            return Phase::PpComm;
+            return Phase::Idle;
     }
 }
 
@@ -53,8 +53,6 @@ bool isMaker(const Operation& op, MemoryTerm term) {
         case OperationKind::Dispatch:
         case OperationKind::Combine:
             return op.key.pass != Pass::Backward;
-        case OperationKind::Receive:
-            return op.key.pass == Pass::Forward;
         default:
             return false;
     }
@@ -62,92 +60,71 @@ bool isMaker(const Operation& op, MemoryTerm term) {
 
 /// The operation that uses a term last: the weight gradient reads it; a combine's rows are read by
 /// the gradient of the combine weights; received rows by the experts' weight gradient.
-bool isLastUser(const Operation& op, MemoryTerm term, bool first_layer) {
+bool isLastUser(const Operation& op, MemoryTerm term) {
     const OperationKey& key = op.key;
     if (term == MemoryTerm::CombineActivation)
         return key.kind == OperationKind::Combine && key.pass == Pass::Backward;
     if (key.kind != OperationKind::WeightGrad) return false;
     if (term == MemoryTerm::DispatchedRows)
         return key.phase == Phase::Expert && key.layer == LayerKind::Moe && !key.shared_expert;
-    if (term == MemoryTerm::StageBoundary) return key.phase == Phase::Attention && first_layer;
     return key.phase == makerPhase(term);
 }
 
-/// Share of one operation in its term: expert intermediates follow the work, others are equal.
-double weightOf(const OperationKey& key, const OperationWork& work, MemoryTerm term) {
-    if (term != MemoryTerm::ExpertIntermediate || key.phase != Phase::Expert) return 1.0;
-    return std::max(1.0, work.flops().value);
+/// Bytes by term of some entries.
+ActivationShares::Table tableOf(const std::vector<MemoryEntry>& entries) {
+    ActivationShares::Table table{};
+    for (const MemoryEntry& entry : entries) table[at(entry.term)] += entry.bytes;
+    return table;
+}
+
+ActivationShares::Table operator+(ActivationShares::Table a, const ActivationShares::Table& b) {
+    for (std::size_t t = 0; t < kNumMemoryTerms; ++t) a[t] += b[t];
+    return a;
 }
 
 }  // namespace
 
-ActivationShares::ActivationShares(WorkTable& work, StageId stage) : m_work(work), m_stage(stage) {
+ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
     const Plan& plan = work.plan();
-    addWeights();
-    readTable(plan, stage, m_kept, &m_transient);
-    if (plan.recompute.granularity == RecomputeGranularity::None) {
-        m_full = m_kept;
-        return;
-    }
     Plan whole = plan;
     whole.recompute = {};
-    readTable(whole, stage, m_full, nullptr);
-    if (plan.recompute.num_layers == 0) return;
-    whole.recompute = plan.recompute;
-    whole.recompute.num_layers = 0;
-    readTable(whole, stage, m_kept, nullptr);
-}
-
-void ActivationShares::readTable(const Plan& plan, StageId stage, Table& table, Table* transient) {
-    const std::vector<StageMemory> memory = stageMemory(plan);
-    for (const MemoryEntry& entry : memory[stage.index()].entries) {
-        if (entry.lifetime == Lifetime::PerMicroBatch) table[at(entry.term)] += entry.bytes;
-        if (entry.lifetime == Lifetime::PerOperation && transient)
-            (*transient)[at(entry.term)] = std::max((*transient)[at(entry.term)], entry.bytes);
+    const double imbalance =
+        plan.model.moe ? work.of({OperationKind::Forward, Phase::Expert}, stage).imbalance : 1.0;
+    const bool full = plan.recompute.granularity == RecomputeGranularity::Full;
+    for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+        if (kind == LayerKind::Moe && !plan.model.moe) continue;
+        LayerTables& tables = m_layers[static_cast<std::size_t>(kind)];
+        tables.full = tableOf(layerActivations(whole, kind, imbalance));
+        tables.kept =
+            tableOf(full ? layerCheckpoint(plan) : layerActivations(plan, kind, imbalance));
+        tables.backward = tableOf(layerTransients(plan, kind, imbalance));
     }
-}
-
-void ActivationShares::addWeight(const OperationKey& key, double count) {
-    const OperationWork& work = m_work.of(key, m_stage);
-    for (MemoryTerm term : kKeptTerms)
-        if (makerPhase(term) == key.phase) m_weights[at(term)] += count * weightOf(key, work, term);
-}
-
-void ActivationShares::addWeights() {
-    const Plan& plan = m_work.plan();
+    m_ends = tableOf(embeddingActivations(plan)) + tableOf(headActivations(plan));
+    m_head_backward = tableOf(headTransients(plan));
+    // The layers of multi-token prediction run inside the head.
+    const LayerTables& mtp = m_layers[static_cast<std::size_t>(plan.model.layers.back())];
+    for (Bytes b : mtp.full)
+        m_ends[at(MemoryTerm::HeadActivation)] +=
+            b * static_cast<double>(plan.model.mtp_num_layers);
     const auto chunks = static_cast<double>(std::max<std::int64_t>(1, plan.all_to_all.chunks));
-    for (std::int32_t v = 0; v < static_cast<std::int32_t>(plan.layout.vpp); ++v) {
-        const ChunkPlace place = chunkPlace(plan, m_stage, ModelChunkId(v));
-        addWeight(place.first ? OperationKey{OperationKind::Forward, Phase::Embedding}
-                              : OperationKey{OperationKind::Receive, Phase::PpComm},
-                  1.0);
-        if (place.last) addWeight({OperationKind::Forward, Phase::HeadLoss}, 1.0);
-        for (std::int64_t l = place.layers.begin; l < place.layers.end; ++l) {
-            const LayerKind kind = plan.model.layers[static_cast<std::size_t>(l)];
-            addWeight({OperationKind::Forward, Phase::Attention, Pass::Forward, kind}, 1.0);
-            if (kind == LayerKind::Dense) {
-                addWeight({OperationKind::Forward, Phase::Expert, Pass::Forward, kind}, 1.0);
-                continue;
-            }
-            addWeight({OperationKind::Forward, Phase::Router}, 1.0);
-            addWeight({OperationKind::Dispatch, Phase::Dispatch}, chunks);
-            addWeight({OperationKind::Forward, Phase::Expert}, chunks);
-            addWeight({OperationKind::Combine, Phase::Combine}, chunks);
-            if (plan.model.moe->shared_ffn_hidden_size > 0)
-                addWeight({OperationKind::Forward, Phase::Expert, Pass::Forward, kind, true}, 1.0);
-        }
-    }
+    m_chunk_share = 1.0 / chunks;
+    if (!plan.model.moe || plan.model.moe->shared_ffn_hidden_size == 0) return;
+    const OperationKey routed{OperationKind::Forward, Phase::Expert};
+    const OperationKey shared{OperationKind::Forward, Phase::Expert, Pass::Forward, LayerKind::Moe,
+                              true};
+    const double routed_flops = chunks * work.of(routed, stage).flops().value;
+    const double shared_flops = work.of(shared, stage).flops().value;
+    m_shared_share = shared_flops / std::max(1.0, routed_flops + shared_flops);
 }
 
-Bytes ActivationShares::share(const Table& table, const Operation& op, MemoryTerm term) const {
-    const double sum = m_weights[at(term)];
-    if (sum <= 0.0 || table[at(term)].value == 0.0) return Bytes();
-    OperationKey forward = op.key;
-    forward.pass = Pass::Forward;
-    forward.kind = forward.phase == Phase::Dispatch  ? OperationKind::Dispatch
-                   : forward.phase == Phase::Combine ? OperationKind::Combine
-                                                     : OperationKind::Forward;
-    return table[at(term)] * (weightOf(forward, m_work.of(forward, m_stage), term) / sum);
+Bytes ActivationShares::share(const Table& layer, const Operation& op, MemoryTerm term) const {
+    if (!op.layer.valid()) return m_ends[at(term)];
+    if (op.key.layer == LayerKind::Dense || !op.chunk.valid()) {
+        const bool shared = op.key.shared_expert && term == MemoryTerm::ExpertIntermediate;
+        return layer[at(term)] * (shared ? m_shared_share : 1.0);
+    }
+    const bool expert = term == MemoryTerm::ExpertIntermediate;
+    return layer[at(term)] * m_chunk_share * (expert ? 1.0 - m_shared_share : 1.0);
 }
 
 namespace {
@@ -160,13 +137,12 @@ public:
         : m_shares(shares), m_layers(layers), m_plan(plan), m_operations(operations) {}
 
     std::vector<MemoryChange> write() {
-        for (const Operation& op : m_operations) {
+        for (const Operation& op : m_operations)
             for (MemoryTerm term : kKeptTerms) {
                 if (isMaker(op, term)) make(op, term);
-                if (isLastUser(op, term, op.layer.value == m_layers.begin)) release(op, term);
+                if (isLastUser(op, term)) release(op, term);
             }
-            transients(op);
-        }
+        passingMoments();
         std::ranges::stable_sort(m_changes, [](const MemoryChange& a, const MemoryChange& b) {
             return std::pair(a.operation, a.at_end) < std::pair(b.operation, b.at_end);
         });
@@ -198,33 +174,40 @@ private:
         change(layerEnd(op), true, term, kept - full);
     }
 
-    /// The maker of what this operation frees, as a key of the same layer and chunk.
-    static Operation makerOf(const Operation& op, MemoryTerm term) {
-        Operation maker = op;
-        maker.key.phase = makerPhase(term);
-        if (maker.key.phase == Phase::PpComm) maker.key.layer = LayerKind::Moe;
-        return maker;
-    }
-
     void release(const Operation& op, MemoryTerm term) {
-        change(op.id, true, term, m_shares.full(makerOf(op, term), term) * -1.0);
+        change(op.id, true, term, m_shares.full(op, term) * -1.0);
     }
 
-    /// What an operation needs only while it runs.
-    void transients(const Operation& op) {
-        const bool exchange = op.lane == Lane::Ep;
-        const bool backward = op.key.kind == OperationKind::InputGrad ||
-                              op.key.kind == OperationKind::WeightGrad ||
-                              op.key.pass == Pass::Backward;
-        if (exchange) passing(op, MemoryTerm::CommunicationBuffer);
-        if (op.lane == Lane::Compute) passing(op, MemoryTerm::Workspace);
-        if (backward && op.lane == Lane::Compute && op.key.phase != Phase::Optimizer)
-            passing(op, MemoryTerm::GradientActivation);
+    static bool isBackwardCompute(const Operation& op) {
+        return op.key.kind == OperationKind::InputGrad ||
+               (op.key.kind == OperationKind::Combine && op.key.pass == Pass::Backward) ||
+               op.key.kind == OperationKind::WeightGrad;
     }
-    void passing(const Operation& op, MemoryTerm term) {
-        const Bytes held = m_shares.transient(term);
-        change(op.id, false, term, held);
-        change(op.id, true, term, held * -1.0);
+
+    /// What the backward pass of a layer (or of the head) needs while it runs.
+    void passingMoments() {
+        for (std::size_t i = 0; i < m_operations.size();) {
+            const Operation& first = m_operations[i];
+            std::size_t last = i;
+            if (!isBackwardCompute(first)) {
+                ++i;
+                continue;
+            }
+            for (std::size_t j = i; j < m_operations.size(); ++j)
+                if (m_operations[j].layer == first.layer &&
+                    m_operations[j].key.pass == Pass::Backward && m_operations[j].lane != Lane::Pp)
+                    last = j;
+            hold(first, static_cast<std::int32_t>(last));
+            i = last + 1;
+        }
+    }
+    void hold(const Operation& first, std::int32_t last) {
+        if (first.key.phase == Phase::Embedding) return;
+        const ActivationShares::Table& moment = m_shares.backwardMoment(first);
+        for (std::size_t t = 0; t < kNumMemoryTerms; ++t) {
+            change(first.id, false, static_cast<MemoryTerm>(t), moment[t]);
+            change(last, true, static_cast<MemoryTerm>(t), moment[t] * -1.0);
+        }
     }
 
     const ActivationShares& m_shares;

@@ -33,19 +33,6 @@ std::array<std::int64_t, kNumPhases> exposedTimes(const SlotTemplate& slot,
     return exposed;
 }
 
-Cost addCosts(const Cost& sum, const Cost& cost, double times) {
-    Cost out;
-    out.time = sum.time + cost.time * times;
-    if (cost.time.value <= 0.0) return sum;
-    out.evidence =
-        sum.time.value > 0.0 ? Evidence::weaker(sum.evidence, cost.evidence) : cost.evidence;
-    const bool bounded = cost.evidence.high > 0.0;
-    out.evidence.low = sum.evidence.low + times * (bounded ? cost.evidence.low : cost.time.value);
-    out.evidence.high =
-        sum.evidence.high + times * (bounded ? cost.evidence.high : cost.time.value);
-    return out;
-}
-
 }  // namespace
 
 StepModel::PricedSlot StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
@@ -82,6 +69,8 @@ void StepModel::priceStage(const CostModel& cost, StageId stage) {
     }
     priced.tail = priceSlot(expander.tail(), cost, stage);
     priced.tail.count = 1;
+    for (const MemoryEntry& entry : persistentMemory(*m_plan, stage))
+        priced.persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
     m_stages.push_back(std::move(priced));
 }
 
@@ -91,11 +80,6 @@ Result<StepModel> StepModel::make(const Plan& plan, const CostModel& cost) {
                  makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp, plan.numMicroBatches()));
     model.m_work = std::make_shared<WorkTable>(plan);
     for (std::size_t s = 0; s < model.m_slots.size(); ++s) model.priceStage(cost, StageId(s));
-    for (const StageMemory& memory : stageMemory(plan))
-        for (const MemoryEntry& entry : memory.entries)
-            if (entry.lifetime == Lifetime::Persistent)
-                model.m_stages[memory.stage.index()]
-                    .persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
     return model;
 }
 
@@ -124,6 +108,8 @@ void StepModel::addSums(const PricedSlot& slot, const Adjust& adjust, StageEstim
         if (op.key.kind == OperationKind::Receive) continue;
         if (op.lane == Lane::Compute) out.busy_compute_ns += slot.count * times[i];
         out.phase_ns[static_cast<std::size_t>(op.key.phase)] += slot.count * times[i];
+        if (op.key.kind == OperationKind::Recompute)
+            out.recompute_flops += op.flops * static_cast<double>(slot.count);
     }
     const auto exposed = exposedTimes(slot.slot, isolated);
     for (std::size_t p = 0; p < kNumPhases; ++p) out.exposed_ns[p] += slot.count * exposed[p];
@@ -188,14 +174,14 @@ void StepModel::finish(StepEstimate& out) {
                                static_cast<double>(out.stages.size());
 }
 
-StepEstimate StepModel::closedForm() const {
+StepEstimate StepModel::closedForm(const Adjust& adjust) const {
     StepEstimate out;
     std::int64_t slowest = 0, filling = 0, tail = 0, message = 0;
     const std::int64_t count = m_plan->numMicroBatches();
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
-        StageEstimate stage = stageSums(m_stages[s], {});
+        StageEstimate stage = stageSums(m_stages[s], adjust);
         const std::int64_t tail_ns =
-            isolatedTimes(m_stages[s].tail.slot, durations(m_stages[s].tail, {})).span_ns;
+            isolatedTimes(m_stages[s].tail.slot, durations(m_stages[s].tail, adjust)).span_ns;
         const std::int64_t one = (stage.span_ns - tail_ns) / count;
         slowest = std::max(slowest, one);
         filling += one;
@@ -218,7 +204,9 @@ std::array<Cost, kNumPhases> StepModel::phaseCosts() const {
             const Operation& op = slot.slot.operations[i];
             if (op.key.kind == OperationKind::Receive) continue;
             Cost& sum = out[static_cast<std::size_t>(op.key.phase)];
-            sum = addCosts(sum, slot.costs[i], static_cast<double>(slot.count) * share);
+            if (slot.costs[i].time.value <= 0.0) continue;
+            const Cost part = slot.costs[i] * (static_cast<double>(slot.count) * share);
+            sum = sum.time.value > 0.0 ? sum + part : part;
         }
     };
     for (const PricedStage& stage : m_stages) {

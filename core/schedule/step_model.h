@@ -21,6 +21,7 @@ struct StageEstimate {
     std::int64_t span_ns = 0;  ///< sum of its slots, each as if nothing had to be waited for
     std::array<std::int64_t, kNumPhases> phase_ns{};    ///< sums over operations
     std::array<std::int64_t, kNumPhases> exposed_ns{};  ///< communication outside compute
+    Flops recompute_flops;
     Bytes peak;
     std::array<Bytes, kNumMemoryTerms> at_peak{};
     Operation peak_operation;  ///< of the schedule's order; id -1 when nothing comes and goes
@@ -47,7 +48,7 @@ public:
 
     /// The step without playing the slots: the slowest stage's slots plus the
     /// filling of the pipeline. Exact for 1F1B and GPipe with equal stages and free messages.
-    [[nodiscard]] StepEstimate closedForm() const;
+    [[nodiscard]] StepEstimate closedForm(const Adjust& adjust = {}) const;
 
     /// Cost of every operation of a step added up by phase, with the weakest evidence.
     [[nodiscard]] std::array<Cost, kNumPhases> phaseCosts() const;
