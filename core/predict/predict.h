@@ -67,9 +67,15 @@ struct Prediction {
 /// How exact the step time is: the closed form (microseconds) or the simulated schedule.
 enum class PredictMode { ClosedForm, Simulated };
 
+/// The price of a full answer: bottlenecks play the step once for each of their kinds.
+enum class PredictDetail { StepOnly, WithBottlenecks };
+
 /// Errors: RuleBroken lists every violated rule; nothing is predicted for a plan that cannot run.
 [[nodiscard]] Result<Prediction> predict(const Plan& plan,
-                                         PredictMode mode = PredictMode::Simulated);
+                                         PredictMode mode = PredictMode::Simulated,
+                                         PredictDetail detail = PredictDetail::WithBottlenecks);
+/// The verdict on memory alone, without any time: what a search prunes with.
+[[nodiscard]] MemoryPrediction predictMemory(const Plan& plan);
 
 /// The same plus its timeline.
 struct PredictedRun {
