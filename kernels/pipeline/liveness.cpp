@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pipeline/liveness.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace piper {
+
+/// The file's content. Written by its owner, read by others at any moment: the text may be torn,
+/// never unterminated.
+struct Liveness::Page {
+    static constexpr std::size_t kText = 240;
+    std::int64_t process = 0;
+    State state = State::Running;
+    std::int32_t reserved = 0;
+    char text[kText + 1] = {};
+};
+
+namespace {
+
+struct flock wholeFile(short type) {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+Error systemError(const std::filesystem::path& path, const char* doing) {
+    return fail(ErrorCode::Io, "{} failed: {}", doing, std::strerror(errno)).at(path.string());
+}
+
+}  // namespace
+
+std::filesystem::path Liveness::file(const std::filesystem::path& directory, std::int64_t rank) {
+    return directory / fmt::format("rank-{}.alive", rank);
+}
+
+Result<std::unique_ptr<Liveness>> Liveness::join(const std::filesystem::path& directory,
+                                                 RankId rank, std::int64_t world) {
+    std::unique_ptr<Liveness> self(new Liveness);
+    self->m_directory = directory;
+    self->m_rank = rank.value;
+    self->m_peers.resize(static_cast<std::size_t>(world));
+    const std::filesystem::path path = file(directory, rank.value);
+    // A file left by an earlier attempt may still be mapped by somebody: take a new one.
+    ::unlink(path.c_str());
+    self->m_descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (self->m_descriptor < 0) return systemError(path, "open");
+    struct flock lock = wholeFile(F_WRLCK);
+    if (::fcntl(self->m_descriptor, F_OFD_SETLK, &lock) != 0) return systemError(path, "lock");
+    if (::ftruncate(self->m_descriptor, sizeof(Page)) != 0) return systemError(path, "ftruncate");
+    void* page =
+        ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, self->m_descriptor, 0);
+    if (page == MAP_FAILED) return systemError(path, "mmap");
+    self->m_page = static_cast<Page*>(page);
+    self->m_page->state = State::Running;
+    self->note("starting");
+    self->m_page->process = ::getpid();
+    return self;
+}
+
+Liveness::~Liveness() {
+    for (const Peer& peer : m_peers) {
+        if (peer.page != nullptr) ::munmap(const_cast<Page*>(peer.page), sizeof(Page));
+        if (peer.descriptor >= 0) ::close(peer.descriptor);
+    }
+    if (m_page != nullptr) ::munmap(m_page, sizeof(Page));
+    if (m_descriptor >= 0) ::close(m_descriptor);
+}
+
+void Liveness::note(std::string_view doing) {
+    const std::size_t n = std::min(doing.size(), Page::kText);
+    std::memcpy(m_page->text, doing.data(), n);
+    m_page->text[n] = '\0';
+}
+
+void Liveness::leave(State state, const std::string& message) {
+    if (!message.empty()) note(message);
+    m_page->state = state;
+}
+
+bool Liveness::open(Peer& peer, std::int64_t rank) const {
+    if (peer.page != nullptr) return true;
+    const int descriptor = ::open(file(m_directory, rank).c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) return false;
+    void* page = ::mmap(nullptr, sizeof(Page), PROT_READ, MAP_SHARED, descriptor, 0);
+    if (page == MAP_FAILED || ::lseek(descriptor, 0, SEEK_END) < off_t{sizeof(Page)}) {
+        if (page != MAP_FAILED) ::munmap(page, sizeof(Page));
+        ::close(descriptor);
+        return false;
+    }
+    peer.descriptor = descriptor;
+    peer.page = static_cast<const Page*>(page);
+    return true;
+}
+
+bool Liveness::gone(const Peer& peer) const {
+    struct flock lock = wholeFile(F_WRLCK);
+    return ::fcntl(peer.descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+std::optional<Liveness::Loss> Liveness::findLoss() {
+    for (std::size_t rank = 0; rank < m_peers.size(); ++rank) {
+        if (rank == static_cast<std::size_t>(m_rank)) continue;
+        Peer& peer = m_peers[rank];
+        if (!open(peer, static_cast<std::int64_t>(rank)) || peer.page->process == 0) continue;
+        const bool is_gone = gone(peer);
+        const State state = peer.page->state;
+        if (state == State::Failed) return Loss{RankId(rank), false, peer.page->text};
+        if (is_gone && state == State::Running) return Loss{RankId(rank), true, peer.page->text};
+    }
+    return std::nullopt;
+}
+
+void Liveness::awaitOthers(std::int64_t milliseconds) {
+    const timespec pause{0, 20'000'000};
+    for (std::int64_t waited = 0; waited < milliseconds; waited += 20) {
+        bool all = true;
+        for (std::size_t rank = 0; rank < m_peers.size(); ++rank) {
+            if (rank == static_cast<std::size_t>(m_rank)) continue;
+            Peer& peer = m_peers[rank];
+            if (open(peer, static_cast<std::int64_t>(rank)) && peer.page->state == State::Running &&
+                !gone(peer))
+                all = false;
+        }
+        if (all) return;
+        ::nanosleep(&pause, nullptr);
+    }
+}
+
+bool Liveness::isLowestAlive() {
+    for (std::int64_t rank = 0; rank < m_rank; ++rank) {
+        Peer& peer = m_peers[static_cast<std::size_t>(rank)];
+        if (!open(peer, rank)) continue;
+        if (peer.page->state != State::Running || !gone(peer)) return false;
+    }
+    return true;
+}
+
+std::int64_t Liveness::processOf(const std::filesystem::path& directory, std::int64_t rank) {
+    const int descriptor = ::open(file(directory, rank).c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return 0;
+    Page page;
+    const ssize_t n = ::pread(descriptor, &page, sizeof page, 0);
+    ::close(descriptor);
+    return n == static_cast<ssize_t>(sizeof page) ? page.process : 0;
+}
+
+}  // namespace piper

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/alltoall/alltoall.h"
+#include "kernels/pipeline/blocks.h"
+
+namespace piper {
+
+/// One slice of a micro-batch's tokens on its way to the experts and back.
+/// n: rows this rank routes away, r: rows its experts receive.
+struct MoeChunk {
+    std::int64_t first_token = 0, tokens = 0;
+    Buffer slot_of_row, row_of_slot;  ///< [n] int32, the permutation
+    ExchangeRoute route;
+    Buffer row_of_sorted;               ///< [r] int32, received rows by local expert
+    std::vector<std::int64_t> offsets;  ///< [local experts + 1] into the sorted rows
+    Buffer permuted, received;          ///< dispatch under way
+    Buffer sorted, up, activation;      ///< kept for the gradients
+    Buffer outgoing, returned;          ///< combine under way; returned is kept
+    Buffer d_permuted, d_received, d_out, d_up, d_outgoing, d_returned;
+};
+
+struct MoeState {
+    NormState norm;
+    Buffer scores, experts, weights;   ///< [t, E], int32 [t * k], [t, k]
+    std::vector<double> load;          ///< [E] share of the slots each expert got
+    std::vector<std::int64_t> counts;  ///< [chunks][E] rows routed, experts ordered by owner
+    std::vector<MoeChunk> chunks;
+    MlpState shared;
+    Buffer dy, d_weights, d_norm, d_logits;
+    std::int64_t combined = 0;  ///< chunks whose rows are back
+};
+
+/// Router, routed experts and their exchanges. Each exchange is a start that packs and begins and a
+/// finish that takes the arrived rows in.
+class MoeBlock {
+public:
+    /// owners: ep rank of each expert, the same number on each.
+    MoeBlock(BlockContext context, AllToAll& exchange, const std::vector<std::int64_t>& owners);
+
+    /// Reads x, chooses experts (or keeps those in `replayed` [t * k]) and makes the permutation.
+    /// aux_loss gets coefficient * E * sum of load * mean score.
+    [[nodiscard]] Status routerForward(const LayerTensors& w, ConstMatrix x, ConstIndices replayed,
+                                       MoeState& s, double& aux_loss);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startDispatch(MoeState& s,
+                                                                         std::size_t chunk);
+    [[nodiscard]] Status finishDispatch(MoeChunk& chunk);
+    [[nodiscard]] Status expertForward(const LayerTensors& w, MoeChunk& chunk);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startCombine(MoeChunk& chunk);
+    /// y += weighted sums of the rows that came back.
+    [[nodiscard]] Status finishCombine(MoeState& s, std::size_t chunk, Matrix y);
+
+    /// Takes over dy with the first chunk.
+    [[nodiscard]] Status beginBackward(MoeState& s, Buffer dy);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startCombineGrad(MoeState& s,
+                                                                            std::size_t chunk);
+    [[nodiscard]] Status finishCombineGrad(MoeChunk& chunk);
+    [[nodiscard]] Status expertInputGrad(const LayerTensors& w, MoeChunk& chunk);
+    [[nodiscard]] Status expertWeightGrad(LayerTensors& dw, MoeChunk& chunk);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startDispatchGrad(MoeChunk& chunk);
+    [[nodiscard]] Status finishDispatchGrad(MoeState& s, std::size_t chunk);
+    /// aux_scale: the part of the auxiliary loss that counts, 1 / micro-batches of the global
+    /// batch.
+    [[nodiscard]] Result<Buffer> routerInputGrad(const LayerTensors& w, ConstMatrix x,
+                                                 double aux_scale, MoeState& s);
+    [[nodiscard]] Status routerWeightGrad(ConstMatrix x, LayerTensors& dw, MoeState& s);
+
+private:
+    [[nodiscard]] const MoeSpec& spec() const { return *m_context.plan.model.moe; }
+    [[nodiscard]] RouterShape routerShape() const;
+    [[nodiscard]] Result<Buffer> rowsBuffer(MemoryTerm term, std::int64_t rows) const;
+    [[nodiscard]] Matrix rows(const Buffer& buffer, std::int64_t rows) const;
+    Status makeChunk(const MoeState& s, std::int64_t index, MoeChunk& chunk,
+                     std::vector<std::int64_t>& counts) const;
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> move(const MoeChunk& chunk,
+                                                                ExchangeDirection direction,
+                                                                const Buffer& from, Buffer& to);
+
+    BlockContext m_context;
+    AllToAll& m_exchange;
+    std::vector<std::int32_t> m_position;  ///< [E] expert -> place ordered by owner
+    std::int64_t m_local_experts = 1;
+};
+
+}  // namespace piper

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pipeline/program_runner.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace piper {
+namespace {
+
+std::int64_t threadCpuNs() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+}  // namespace
+
+ProgramRunner::ProgramRunner(const StageProgram& program, StageModel& model, Backend& backend,
+                             Recorder& recorder, Hooks hooks)
+    : m_program(program),
+      m_model(model),
+      m_backend(backend),
+      m_recorder(recorder),
+      m_hooks(std::move(hooks)) {}
+
+ProgramRunner::Meter ProgramRunner::meter() const {
+    const TransportCounters t = m_model.transferred();
+    const WorkCounter::Totals& w = m_backend.work().totals();
+    return {t.bytes_sent, t.bytes_received, w.bytes, w.flops};
+}
+
+template <class Work>
+auto ProgramRunner::measured(Meter& sum, Work&& work) {
+    const Meter before = meter();
+    auto result = work();
+    const Meter after = meter();
+    sum.bytes_sent += after.bytes_sent - before.bytes_sent;
+    sum.bytes_received += after.bytes_received - before.bytes_received;
+    sum.operand_bytes += after.operand_bytes - before.operand_bytes;
+    sum.flops += after.flops - before.flops;
+    return result;
+}
+
+Status ProgramRunner::runStep(std::int64_t step) {
+    m_step = step;
+    PIPER_TRY(m_model.beginStep(step));
+    for (const Operation& operation : m_program.operations) {
+        if (m_hooks.interrupted) {
+            if (std::optional<Error> error = m_hooks.interrupted()) return std::move(*error);
+        }
+        Status status = issue(operation);
+        if (!status.ok())
+            return std::move(status).error().withContext(
+                fmt::format("step {}, {}", step, describe(operation)));
+    }
+    while (!m_running.empty()) {
+        PIPER_TRY(end(m_running.front()));
+        m_running.pop_front();
+    }
+    m_model.endStep();
+    return {};
+}
+
+Status ProgramRunner::issue(const Operation& operation) {
+    PIPER_TRY(completeDependencies(operation));
+    if (m_hooks.started) m_hooks.started(m_step, operation);
+    Running running;
+    running.operation = &operation;
+    running.start_ns = m_hooks.clock();
+    const std::int64_t cpu_before = threadCpuNs();
+    Result<BegunOperation> begun = measured(running.work, [&] { return m_model.begin(operation); });
+    if (!begun.ok()) return std::move(begun).error();
+    running.begun = std::move(begun).value();
+    if (!running.begun.transfer && !running.begun.finish)
+        record(running, threadCpuNs() - cpu_before);
+    else
+        m_running.push_back(std::move(running));
+    return poll();
+}
+
+Status ProgramRunner::completeDependencies(const Operation& operation) {
+    for (const std::int32_t dependency : operation.dependencies) PIPER_TRY(complete(dependency));
+    return {};
+}
+
+Status ProgramRunner::complete(std::int32_t wanted) {
+    const auto found = std::find_if(m_running.begin(), m_running.end(),
+                                    [&](const Running& r) { return r.operation->id == wanted; });
+    if (found == m_running.end()) return {};
+    const Lane lane = found->operation->lane;
+    if (lane != Lane::Pp)
+        for (auto at = m_running.begin(); at != found;) {
+            if (at->operation->lane != lane) {
+                ++at;
+                continue;
+            }
+            PIPER_TRY(end(*at));
+            at = m_running.erase(at);
+        }
+    PIPER_TRY(end(*found));
+    m_running.erase(found);
+    return {};
+}
+
+Status ProgramRunner::end(Running& running) {
+    PIPER_TRY(measured(running.work, [&]() -> Status {
+        if (running.begun.transfer) PIPER_TRY(running.begun.transfer->wait());
+        running.begun.transfer.reset();
+        return running.begun.finish ? running.begun.finish(running.begun.held) : Status{};
+    }));
+    record(running, -1);
+    return {};
+}
+
+Status ProgramRunner::poll() {
+    for (auto at = m_running.begin(); at != m_running.end();) {
+        const bool done =
+            measured(at->work, [&] { return !at->begun.transfer || at->begun.transfer->test(); });
+        if (!done) {
+            ++at;
+            continue;
+        }
+        PIPER_TRY(end(*at));
+        at = m_running.erase(at);
+    }
+    return {};
+}
+
+void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
+    const Operation& op = *running.operation;
+    Event event;
+    event.start_ns = running.start_ns;
+    event.duration_ns = m_hooks.clock() - running.start_ns;
+    event.kind = op.key.kind;
+    event.phase = op.key.phase;
+    event.pass = op.key.pass;
+    event.pipeline_phase = op.pipeline_phase;
+    event.lane = op.lane;
+    event.step = static_cast<std::int32_t>(m_step);
+    event.layer = op.layer;
+    event.micro_batch = op.micro_batch;
+    event.chunk = op.chunk;
+    event.model_chunk = op.model_chunk;
+    event.operation = op.id;
+    event.bytes = op.lane == Lane::Compute ? running.work.operand_bytes : running.work.bytes_sent;
+    event.flops = running.work.flops;
+    event.cpu_ns = cpu_ns;
+    m_recorder.event(event);
+}
+
+}  // namespace piper

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communication operations of a StageModel.
+#include "kernels/pipeline/stage_model.h"
+
+namespace piper {
+namespace {
+
+/// Of one message between stages; the model chunk is that of the stage that receives.
+int messageTag(const Plan& plan, const Operation& op) {
+    const std::int64_t chunk = op.micro_batch.value * plan.layout.vpp + op.model_chunk.value;
+    return static_cast<int>(2 * chunk + (op.key.pass == Pass::Backward ? 1 : 0));
+}
+
+}  // namespace
+
+Result<BegunOperation> StageModel::communicate(const Operation& op) {
+    switch (op.key.kind) {
+        case OperationKind::Dispatch:
+            return dispatch(op);
+        case OperationKind::Combine:
+            return combine(op);
+        case OperationKind::Send:
+            return send(op);
+        case OperationKind::Receive:
+            return receive(op);
+        case OperationKind::AllReduce:
+            PIPER_TRY(reduceGradients(op));
+            return BegunOperation{};
+        default:
+            return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
+    }
+}
+
+Result<BegunOperation> StageModel::dispatch(const Operation& op) {
+    MoeState& moe = layerOf(op).moe;
+    const std::size_t chunk = op.chunk.index();
+    BegunOperation begun;
+    if (op.key.pass == Pass::Forward) {
+        PIPER_ASSIGN(begun.transfer, m_moe.startDispatch(moe, chunk));
+        begun.finish = [this, &moe, chunk](Buffer&) {
+            return m_moe.finishDispatch(moe.chunks[chunk]);
+        };
+    } else {
+        PIPER_ASSIGN(begun.transfer, m_moe.startDispatchGrad(moe.chunks[chunk]));
+        begun.finish = [this, &moe, chunk](Buffer&) {
+            return m_moe.finishDispatchGrad(moe, chunk);
+        };
+    }
+    return begun;
+}
+
+Result<BegunOperation> StageModel::combine(const Operation& op) {
+    MicroBatchState& state = stateOf(op);
+    LayerState& layer = layerOf(op);
+    MoeState& moe = layer.moe;
+    const std::size_t chunk = op.chunk.index();
+    BegunOperation begun;
+    if (op.key.pass == Pass::Backward) {
+        if (moe.dy.empty()) PIPER_TRY(m_moe.beginBackward(moe, std::move(state.gradient)));
+        PIPER_ASSIGN(begun.transfer, m_moe.startCombineGrad(moe, chunk));
+        begun.finish = [this, &moe, chunk](Buffer&) {
+            return m_moe.finishCombineGrad(moe.chunks[chunk]);
+        };
+        return begun;
+    }
+    PIPER_ASSIGN(begun.transfer, m_moe.startCombine(moe.chunks[chunk]));
+    begun.finish = [this, &state, &layer, op, chunk](Buffer&) -> Status {
+        PIPER_TRY(m_moe.finishCombine(layer.moe, chunk, m_context.rows(layer.y)));
+        if (layer.moe.combined < static_cast<std::int64_t>(layer.moe.chunks.size())) return {};
+        PIPER_TRY(checkFinite(layer.y, op));
+        state.hidden = std::move(layer.y);
+        return {};
+    };
+    return begun;
+}
+
+Result<BegunOperation> StageModel::send(const Operation& op) {
+    // Messages carry the receiver's model chunk; what is sent belongs to the own one beside it.
+    const Plan& plan = m_parts.plan;
+    Operation own = op;
+    if (op.key.pass == Pass::Forward && m_parts.groups.place.pp == plan.layout.pp - 1)
+        own.model_chunk = ModelChunkId(op.model_chunk.value - 1);
+    if (op.key.pass == Pass::Backward && m_parts.groups.place.pp == 0)
+        own.model_chunk = ModelChunkId(op.model_chunk.value + 1);
+    MicroBatchState& state = stateOf(own);
+    BegunOperation begun;
+    begun.held = std::move(op.key.pass == Pass::Forward ? state.hidden : state.gradient);
+    PIPER_ASSIGN(begun.transfer, m_parts.groups.pp->send(begun.held.as<std::byte>(), op.peer.value,
+                                                         messageTag(plan, op)));
+    return begun;
+}
+
+Result<BegunOperation> StageModel::receive(const Operation& op) {
+    MicroBatchState& state = stateOf(op);
+    const bool forward = op.key.pass == Pass::Forward;
+    BegunOperation begun;
+    PIPER_ASSIGN(begun.held, m_context.hiddenState(forward ? MemoryTerm::StageBoundary
+                                                           : MemoryTerm::GradientActivation));
+    PIPER_ASSIGN(begun.transfer,
+                 m_parts.groups.pp->receive(begun.held.as<std::byte>(), op.peer.value,
+                                            messageTag(m_parts.plan, op)));
+    begun.finish = [&state, forward](Buffer& held) -> Status {
+        (forward ? state.hidden : state.gradient) = std::move(held);
+        return {};
+    };
+    return begun;
+}
+
+Status StageModel::reduceGradients(const Operation& op) {
+    const bool dense = op.key.layer == LayerKind::Dense;
+    Communicator& group = dense ? *m_parts.groups.dp : *m_parts.groups.edp;
+    return group.allReduceSum(
+        m_parameters.flatGradients(dense ? ParameterGroup::Dense : ParameterGroup::Expert));
+}
+
+}  // namespace piper

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pipeline/training.h"
+
+#include "kernels/pipeline/support.h"
+
+namespace piper {
+namespace {
+
+/// Records memory while it lives; the allocator outlives the recorder's use of it.
+class MemoryWatch {
+public:
+    MemoryWatch(TaggedAllocator& allocator, Recorder& recorder, ClockNs clock)
+        : m_allocator(allocator) {
+        allocator.setObserver([&recorder, clock](MemoryTerm term, std::int64_t bytes) {
+            recorder.memory({clock(), term, bytes});
+        });
+    }
+    ~MemoryWatch() { m_allocator.setObserver({}); }
+    MemoryWatch(const MemoryWatch&) = delete;
+    MemoryWatch& operator=(const MemoryWatch&) = delete;
+
+private:
+    TaggedAllocator& m_allocator;
+};
+
+struct Traces {
+    std::optional<RoutingTrace> record, replay;
+};
+
+Result<Traces> openTraces(const Plan& plan, const TrainingOptions& options) {
+    Traces traces;
+    if (!plan.model.moe) return traces;
+    const std::int64_t topk = plan.model.moe->router_topk;
+    if (!options.record_routing.empty()) traces.record.emplace(topk, plan.seq_len);
+    if (!options.replay_routing.empty()) {
+        PIPER_ASSIGN(RoutingTrace trace,
+                     RoutingTrace::read(options.replay_routing, topk, plan.seq_len));
+        traces.replay = std::move(trace);
+    }
+    return traces;
+}
+
+class TrainingLoop {
+public:
+    TrainingLoop(TrainingParts& parts, StageModel& model, StageId stage)
+        : m_parts(parts),
+          m_model(model),
+          m_runner(parts.schedule.stages[stage.index()], model, parts.backend, parts.recorder,
+                   parts.hooks) {}
+
+    Status run(std::int64_t steps) {
+        PIPER_TRY(synchronizeClock());
+        for (std::int64_t step = 0; step < steps; ++step) PIPER_TRY(oneStep(step));
+        return synchronizeClock();
+    }
+
+private:
+    Status synchronizeClock() {
+        PIPER_ASSIGN(const ClockSample sample,
+                     measureClockOffset(m_parts.transport.world(), m_parts.hooks.clock));
+        m_parts.recorder.clock(sample);
+        return {};
+    }
+
+    Status oneStep(std::int64_t step) {
+        StepRecord record;
+        record.step = static_cast<std::int32_t>(step);
+        record.start_ns = m_parts.hooks.clock();
+        record.tokens = m_parts.plan.global_batch_size * m_parts.plan.seq_len;
+        PIPER_TRY(m_runner.runStep(step));
+        record.end_ns = m_parts.hooks.clock();
+        record.loss = m_model.result().loss;
+        record.gradient_norm = m_model.result().gradient_norm;
+        m_parts.recorder.step(record);
+        for (const auto& [layer, tokens] : m_model.expertLoad())
+            m_parts.recorder.expertLoad({record.step, layer, tokens});
+        PIPER_TRY(m_parts.recorder.flush());
+        PIPER_TRY(m_parts.recorder.status());
+        if (!m_parts.progress) return {};
+        const double seconds = static_cast<double>(record.end_ns - record.start_ns) * 1e-9;
+        return m_parts.progress(
+            {step + 1, m_model.result(), static_cast<double>(record.tokens) / seconds});
+    }
+
+    TrainingParts& m_parts;
+    StageModel& m_model;
+    ProgramRunner m_runner;
+};
+
+std::string ownFile(const std::string& path, const Communicator& world) {
+    return world.size() == 1 ? path : fmt::format("{}.{}", path, world.rank());
+}
+
+}  // namespace
+
+Status train(TrainingParts parts, const TrainingOptions& options) {
+    PIPER_TRY(canRun(parts.plan));
+    PIPER_ASSIGN(RankGroups groups, makeGroups(parts.plan, parts.transport));
+    PIPER_ASSIGN(Traces traces, openTraces(parts.plan, options));
+    const MemoryWatch watch(parts.backend.allocator(), parts.recorder, parts.hooks.clock);
+    PIPER_ASSIGN(
+        const std::unique_ptr<StageModel> model,
+        StageModel::create({parts.plan, parts.backend, parts.transport.world(), groups, parts.data,
+                            options.constants, traces.record ? &*traces.record : nullptr,
+                            traces.replay ? &*traces.replay : nullptr}));
+    parts.recorder.counter("all_to_all.algorithm", toText(model->exchange().choice().algorithm));
+    parts.recorder.counter("all_to_all.reason", model->exchange().choice().reason);
+    PIPER_TRY(TrainingLoop(parts, *model, groups.stage()).run(options.steps));
+    if (!traces.record) return {};
+    return traces.record->write(ownFile(options.record_routing, parts.transport.world()));
+}
+
+}  // namespace piper

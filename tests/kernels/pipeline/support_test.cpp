@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pipeline/support.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/support/tiny_run.h"
+
+namespace piper {
+namespace {
+
+TEST(CanRun, TheTinyPlan) {
+    EXPECT_TRUE(canRun(test::tinyPlan()).ok());
+}
+
+TEST(CanRun, EveryUnsupportedPartIsNamedAtOnce) {
+    Plan plan = test::tinyPlan();
+    plan.layout.tp = 2;
+    plan.precision = Precision::Bf16;
+    plan.zero_stage = 1;
+    plan.model.tie_word_embeddings = true;
+    plan.capacity_factor = 1.25;
+    const Status status = canRun(plan);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, ErrorCode::Unsupported);
+    for (const char* part :
+         {"tp 2", "precision bf16", "zero_stage 1", "tie_word_embeddings", "capacity_factor 1.25"})
+        EXPECT_NE(status.error().message.find(part), std::string::npos) << part;
+    EXPECT_EQ(unsupportedParts(plan).size(), 5U);
+}
+
+TEST(CanRun, UnevenPlacementOfExperts) {
+    Plan plan = test::tinyPlan();
+    plan.layout.ep = plan.layout.dp = 2;
+    plan.expert_placement = {0, 0, 0, 0, 1, 1};
+    ASSERT_EQ(unsupportedParts(plan).size(), 1U);
+    EXPECT_NE(unsupportedParts(plan)[0].find("ep rank 0 4 of 6"), std::string::npos);
+    plan.expert_placement = {0, 1, 0, 1, 0, 1};
+    EXPECT_TRUE(canRun(plan).ok());
+}
+
+TEST(ExpertOwners, InOrderWithoutPlacement) {
+    Plan plan = test::tinyPlan();
+    plan.layout.ep = 3;
+    EXPECT_EQ(expertOwners(plan), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2}));
+}
+
+}  // namespace
+}  // namespace piper
