@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/worker/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace piper {
+
+ParsedOptions parseOptions(int argc, char** argv) {
+    ParsedOptions parsed;
+    WorkerOptions& o = parsed.options;
+    CLI::App app{"Trains one rank of a plan; one process a rank, started by mpirun."};
+    app.add_option("--plan", o.plan, "plan file")->required();
+    app.add_option("--job", o.job, "job directory: rank-N.piper, status.json")->required();
+    app.add_option("--steps", o.steps, "optimizer steps")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+        ->capture_default_str();
+    app.add_option("--data", o.data, "text file to train on, as bytes")->capture_default_str();
+    app.add_option("--seed", o.seed, "of initial weights and sample order")->capture_default_str();
+    app.add_flag("--deterministic", o.deterministic, "sum in rank order");
+    app.add_option("--record-routing", o.record_routing,
+                   "write every token's experts to FILE (FILE.N on several ranks)");
+    app.add_option("--replay-routing", o.replay_routing, "make every token choose as in FILE");
+    app.add_option("--memory-limit-bytes", o.memory_limit_bytes,
+                   "refuse to hold more, as a device of that memory would")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--learning-rate", o.learning_rate)
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        parsed.exit_status = app.exit(error) == 0 ? 0 : 2;
+    }
+    return parsed;
+}
+
+}  // namespace piper
