@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "core/base/json.h"
 #include "core/predict/predict.h"
 
 namespace piper {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <tuple>
 
+#include "core/base/json.h"
 #include "core/schedule/simulate.h"
 
 namespace piper {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <tuple>
 
 #include "core/search/enumerate.h"
 
@@ -32,12 +34,15 @@ namespace {
 /// Plans whose schedule is played for each plan asked for; the closed form ranks the others out.
 constexpr std::size_t kFinalistsPerPlan = 8;
 constexpr std::size_t kLeastFinalists = 160;
+/// Plans between two reports of progress, which the caller's own thread makes.
+constexpr std::size_t kBatch = 64;
 
 /// What became of one plan of the space.
 struct Outcome {
     std::optional<Prediction> prediction;
     double score = 0.0;
     std::string text;
+    bool played = false;        ///< the schedule itself, not the closed form
     std::string rule, message;  ///< why it lost, empty while it has not
     double distance = 0.0;      ///< how far from passing, to name the nearest example
 };
@@ -81,11 +86,14 @@ public:
 
     Result<SearchResult> run() {
         m_total = m_plans.size() + std::min(m_plans.size(), finalistCount());
-        PIPER_TRY(forEach(m_plans.size(), [this](std::size_t i) { estimate(i); }));
+        std::vector<std::size_t> all(m_plans.size());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        PIPER_TRY(forEach(all, &Search::estimate));
         std::vector<std::size_t> order = ranked();
         const auto feasible = static_cast<std::int64_t>(order.size());
         order.resize(std::min(order.size(), finalistCount()));
-        PIPER_TRY(forEach(order.size(), [this, &order](std::size_t i) { play(order[i]); }));
+        m_total = m_done + order.size();
+        PIPER_TRY(forEach(order, &Search::play));
         return collect(feasible);
     }
 
@@ -94,23 +102,35 @@ private:
         return std::max(kLeastFinalists, m_space.top * kFinalistsPerPlan);
     }
 
-    Status forEach(std::size_t n, const std::function<void(std::size_t)>& body) {
-        m_parallel_for(n, [&](std::size_t i) {
-            if (m_stop.stop_requested()) return;
-            body(i);
-            advance();
-        });
-        if (!m_stop.stop_requested()) return {};
-        return fail(ErrorCode::Cancelled, "the search was stopped after {} of {} plans", m_done,
-                    m_plans.size());
+    /// `body` touches only the outcome of its own plan: batches need no lock.
+    Status forEach(const std::vector<std::size_t>& plans, void (Search::*body)(std::size_t)) {
+        for (std::size_t begin = 0; begin < plans.size(); begin += kBatch) {
+            const std::size_t count = std::min(kBatch, plans.size() - begin);
+            m_parallel_for(count, [&](std::size_t i) {
+                if (!m_stop.stop_requested()) (this->*body)(plans[begin + i]);
+            });
+            if (m_stop.stop_requested())
+                return fail(ErrorCode::Cancelled, "the search was stopped after {} of {} steps",
+                            m_done, m_total);
+            m_done += count;
+            report(std::span(plans).subspan(begin, count));
+        }
+        return {};
     }
 
-    void advance() {
-        const std::scoped_lock lock(m_mutex);
-        ++m_done;
+    void report(std::span<const std::size_t> batch) {
         if (!m_report) return;
+        for (std::size_t i : batch)
+            if (isPlayed(i) && (!m_best_index || better(i, *m_best_index))) {
+                m_best_index = i;
+                m_best = RankedPlan{m_plans[i], *m_outcomes[i].prediction};
+            }
         m_report({static_cast<std::int64_t>(m_done), static_cast<std::int64_t>(m_total),
                   m_best ? &*m_best : nullptr});
+    }
+
+    bool isPlayed(std::size_t i) const {
+        return m_outcomes[i].played && m_outcomes[i].prediction.has_value();
     }
 
     /// Rules, memory, closed form.
@@ -130,7 +150,10 @@ private:
         settle(i, predict(plan, PredictMode::ClosedForm, PredictDetail::StepOnly));
     }
 
-    void play(std::size_t i) { settle(i, predict(m_plans[i])); }
+    void play(std::size_t i) {
+        m_outcomes[i].played = true;
+        settle(i, predict(m_plans[i]));
+    }
 
     void settle(std::size_t i, Result<Prediction> prediction) {
         Outcome& out = m_outcomes[i];
@@ -144,15 +167,6 @@ private:
             return rejectMemory(out, prediction->memory, m_limit);
         out.prediction = std::move(prediction).value();
         out.score = scoreOf(m_space, m_plans[i], *out.prediction);
-        const bool played = !out.prediction->bottleneck_sentence.empty();
-        if (played) noteBest(i);
-    }
-
-    void noteBest(std::size_t i) {
-        const std::scoped_lock lock(m_mutex);
-        if (m_best_index && !better(i, *m_best_index)) return;
-        m_best_index = i;
-        if (m_report) m_best = RankedPlan{m_plans[i], *m_outcomes[i].prediction};
     }
 
     bool better(std::size_t a, std::size_t b) const {
@@ -174,9 +188,7 @@ private:
         result.feasible = feasible;
         std::vector<std::size_t> order = ranked();
         // What was not played cannot be ranked among what was.
-        std::erase_if(order, [this](std::size_t i) {
-            return m_outcomes[i].prediction->bottleneck_sentence.empty();
-        });
+        std::erase_if(order, [this](std::size_t i) { return !isPlayed(i); });
         for (std::size_t i : order) {
             if (result.plans.size() == m_space.top) {
                 rejectSlower(result, i, order.front());
@@ -220,7 +232,6 @@ private:
     std::vector<Plan> m_plans;
     std::vector<Outcome> m_outcomes;
     Bytes m_limit;
-    std::mutex m_mutex;  ///< of what follows
     std::size_t m_done = 0, m_total = 0;
     std::optional<std::size_t> m_best_index;
     std::optional<RankedPlan> m_best;

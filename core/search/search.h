@@ -56,7 +56,8 @@ struct SearchProgress {
     const RankedPlan* best = nullptr;  ///< so far, null before the first feasible plan
 };
 
-/// Enumerates and ranks. Deterministic for any ParallelFor.
+/// Enumerates and ranks. Deterministic for any ParallelFor. `progress` is called on the caller's
+/// thread, between batches of bodies.
 /// Errors: Cancelled when the token asked; InvalidInput for a fixed key that does not exist.
 [[nodiscard]] Result<SearchResult> searchPlans(
     const SearchSpace& space, const ParallelFor& parallel_for, std::stop_token stop = {},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/json.h"
 #include "core/search/enumerate.h"
 #include "core/search/search.h"
 

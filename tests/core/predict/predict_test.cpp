@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/json.h"
 #include "tests/support/example_plans.h"
 
 namespace piper {

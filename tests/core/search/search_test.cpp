@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "core/base/json.h"
 #include "core/search/enumerate.h"
 #include "tests/support/example_plans.h"
 
@@ -127,21 +128,25 @@ TEST(Search, StopsWhenAskedAndReportsProgress) {
     std::int64_t last = 0;
     const Result<SearchResult> stopped =
         searchPlans(space, sequentialFor(), source.get_token(), [&](const SearchProgress& p) {
-            EXPECT_EQ(p.done, last + 1);
+            EXPECT_GT(p.done, last);
             last = p.done;
-            if (p.done == 7) source.request_stop();
+            source.request_stop();
         });
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().code, ErrorCode::Cancelled);
-    EXPECT_EQ(last, 7);
+    EXPECT_GT(last, 0);  // after the first report nothing more is evaluated
+    EXPECT_LT(last, static_cast<std::int64_t>(enumeratePlans(space).size()));
 
     bool had_best = false;
+    SearchProgress end;
     const Result<SearchResult> whole =
         searchPlans(space, sequentialFor(), {}, [&](const SearchProgress& p) {
             had_best |= p.best != nullptr;
             EXPECT_LE(p.done, p.total);
+            end = p;
         });
-    EXPECT_TRUE(whole.ok());
+    ASSERT_TRUE(whole.ok());
+    EXPECT_EQ(end.done, end.total);
     EXPECT_TRUE(had_best);
 }
 
