@@ -14,6 +14,7 @@
 #include "app/worker/signals.h"
 #include "app/worker/status_file.h"
 #include "collectors/live/live_recorder.h"
+#include "core/base/json.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/pipeline/support.h"
 #include "kernels/pipeline/training.h"
