@@ -16,25 +16,15 @@ std::string inDirectory(const std::string& directory, std::string_view name) {
 }
 
 std::vector<std::string> rankCommand(const LaunchRequest& request) {
-    const std::int64_t world = request.plan.layout.world();
-    std::vector<std::string> argv = {"mpirun",
-                                     "-np",
-                                     std::to_string(world),
-                                     "--bind-to",
-                                     "none",
-                                     "--oversubscribe",
-                                     "--allow-run-as-root",
-                                     "--mca",
-                                     "mpi_yield_when_idle",
-                                     "1",
-                                     "--mca",
-                                     "btl",
-                                     "self,vader,tcp"};
-    argv.insert(argv.end(),
-                {request.worker, "--plan", inDirectory(request.job_directory, kPlanFile), "--job",
-                 request.job_directory, "--steps", std::to_string(request.steps)});
-    argv.insert(argv.end(), request.worker_arguments.begin(), request.worker_arguments.end());
-    return argv;
+    std::vector<std::string> worker = {request.worker,
+                                       "--plan",
+                                       inDirectory(request.job_directory, kPlanFile),
+                                       "--job",
+                                       request.job_directory,
+                                       "--steps",
+                                       std::to_string(request.steps)};
+    worker.insert(worker.end(), request.worker_arguments.begin(), request.worker_arguments.end());
+    return mpirunCommand(request.plan.layout.world(), worker);
 }
 
 /// Session leader of the job: writes its own process id first and the exit status last.
@@ -225,6 +215,26 @@ private:
 };
 
 }  // namespace
+
+std::vector<std::string> mpirunCommand(std::int64_t ranks,
+                                       const std::vector<std::string>& program) {
+    // Ranks may outnumber processors: they are not bound, and yield while they wait.
+    std::vector<std::string> argv = {"mpirun",
+                                     "-np",
+                                     std::to_string(ranks),
+                                     "--bind-to",
+                                     "none",
+                                     "--oversubscribe",
+                                     "--allow-run-as-root",
+                                     "--mca",
+                                     "mpi_yield_when_idle",
+                                     "1",
+                                     "--mca",
+                                     "btl",
+                                     "self,vader,tcp"};
+    argv.insert(argv.end(), program.begin(), program.end());
+    return argv;
+}
 
 std::unique_ptr<Launcher> makeMpirunLauncher(Connection& connection) {
     return std::make_unique<MpirunLauncher>(connection);

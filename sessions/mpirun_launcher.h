@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "sessions/launcher.h"
 
@@ -11,6 +14,10 @@ namespace piper {
 /// that launched it ends: a small script in the job directory is its session leader and leaves the
 /// exit status behind. The connection must outlive launcher and jobs.
 [[nodiscard]] std::unique_ptr<Launcher> makeMpirunLauncher(Connection& connection);
+
+/// mpirun with our options for `ranks` processes of a program on one host.
+[[nodiscard]] std::vector<std::string> mpirunCommand(std::int64_t ranks,
+                                                     const std::vector<std::string>& program);
 
 /// The job of a directory made by a launcher, also one of an earlier session.
 /// Errors: NotFound when the directory holds no job.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/json_fwd.h"
@@ -55,6 +56,11 @@ struct SearchProgress {
     std::int64_t done = 0, total = 0;
     const RankedPlan* best = nullptr;  ///< so far, null before the first feasible plan
 };
+
+/// Decides dimensions of the search: "tp=2 micro_batch_size=1 schedule=1f1b" is written into `base`;
+/// returns the keys for SearchSpace::fixed.
+/// Errors: InvalidInput for an unknown key (names the nearest) or a value that cannot be read.
+[[nodiscard]] Result<std::vector<std::string>> applyFixed(Plan& base, std::string_view text);
 
 /// Enumerates and ranks. Deterministic for any ParallelFor. `progress` is called on the caller's
 /// thread, between batches of bodies.

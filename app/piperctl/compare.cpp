@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "app/piperctl/command.h"
+#include "collectors/store/workspace.h"
+#include "core/base/json.h"
+#include "core/run/report.h"
+#include "core/run/statistics.h"
+
+namespace piper::app {
+namespace {
+
+struct CompareOptions {
+    std::string file;
+    std::string a, b;
+    int skip_steps = 1;
+};
+
+Outcome runCompare(const CompareOptions& options, bool json) {
+    PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
+    PIPER_ASSIGN(const Run a, workspace.readRun(options.a));
+    PIPER_ASSIGN(const Run b, workspace.readRun(options.b));
+    const Comparison comparison = compareRuns(a, b, options.skip_steps);
+    if (json)
+        printJson(comparisonJson(a, b, comparison));
+    else
+        fmt::print("{}", comparisonTable(a, b, comparison));
+    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
+    return workspace.damage().empty() ? 0 : 1;
+}
+
+Outcome runStats(const CompareOptions& options, bool json) {
+    PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
+    PIPER_ASSIGN(const std::vector<RunSummary> summaries, workspace.runs());
+    Json document = {{"runs", Json::array()}};
+    for (const RunSummary& summary : summaries) {
+        PIPER_ASSIGN(const Run run, workspace.readRun(summary.name));
+        const RunStatistics statistics = computeStatistics(run, options.skip_steps);
+        document["runs"].push_back(statisticsJson(run, statistics));
+        if (!json) fmt::print("{}\n", statisticsTable(run, statistics));
+    }
+    if (json) printJson(document);
+    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
+    return workspace.damage().empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void addCompare(CommandSet& commands) {
+    const auto compare = std::make_shared<CompareOptions>();
+    CLI::App& compare_app =
+        commands.add("compare", "Two runs, modelled or measured, phase by phase",
+                     [compare, &commands] { return runCompare(*compare, commands.json()); });
+    compare_app.add_option("file", compare->file, "Workspace file")->required();
+    compare_app.add_option("a", compare->a, "First run")->required();
+    compare_app.add_option("b", compare->b, "Second run")->required();
+    compare_app
+        .add_option("--skip-steps", compare->skip_steps, "Warm-up steps of measured runs left out")
+        ->capture_default_str();
+
+    const auto stats = std::make_shared<CompareOptions>();
+    CLI::App& stats_app =
+        commands.add("stats", "Statistics of every run of a workspace file",
+                     [stats, &commands] { return runStats(*stats, commands.json()); });
+    stats_app.add_option("file", stats->file, "Workspace file")->required();
+    stats_app
+        .add_option("--skip-steps", stats->skip_steps, "Warm-up steps of measured runs left out")
+        ->capture_default_str();
+}
+
+}  // namespace piper::app

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/piperctl/command.h"
+
+namespace piper::app {
+
+CLI::App& CommandSet::add(const std::string& name, const std::string& description,
+                          std::function<Outcome()> run) {
+    CLI::App* app = m_root.add_subcommand(name, description);
+    app->add_flag("--json", m_json, "One JSON document on standard output");
+    m_commands.push_back({app, std::move(run)});
+    return *app;
+}
+
+int CommandSet::runChosen() {
+    for (const Command& command : m_commands) {
+        if (!command.app->parsed()) continue;
+        const Outcome outcome = command.run();
+        return outcome.ok() ? *outcome : printError(outcome.error());
+    }
+    printMessage(m_root.help());
+    return 2;
+}
+
+}  // namespace piper::app
+
+int main(int argc, char** argv) {
+    CLI::App root{"Plans, predicts, runs and compares Mixture-of-Experts training"};
+    root.name("piperctl");
+    root.require_subcommand(0, 1);
+    piper::app::CommandSet commands(root);
+    piper::app::addCheck(commands);
+    piper::app::addPredict(commands);
+    piper::app::addSearch(commands);
+    piper::app::addRun(commands);
+    piper::app::addSession(commands);
+    piper::app::addCalibrate(commands);
+    piper::app::addCompare(commands);
+    try {
+        root.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        // --help ends with 0, anything else is unusable input.
+        return root.exit(e) == 0 ? 0 : 2;
+    }
+    return commands.runChosen();
+}

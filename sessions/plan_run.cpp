@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sessions/plan_run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "collectors/live/collect.h"
+#include "collectors/store/workspace.h"
+#include "core/base/json.h"
+#include "core/predict/predict.h"
+#include "sessions/job_directory.h"
+#include "sessions/mpirun_launcher.h"
+
+namespace piper {
+namespace {
+
+/// Text that every Debian ships (base-files), for runs without a data file of the user's.
+constexpr const char* kDefaultData = "/usr/share/common-licenses/GPL-3";
+
+/// The name of a measured run's prediction: "modelled" beside "measured", else "NAME modelled".
+std::string predictionName(const std::string& measured) {
+    return measured.starts_with("measured") ? "modelled" + measured.substr(8)
+                                            : measured + " modelled";
+}
+
+bool isRankFile(const std::string& name) {
+    return name.starts_with("rank-") && name.find(".piper") != std::string::npos;
+}
+
+/// Brings the files of a job that are worth keeping into a local directory.
+Result<std::filesystem::path> fetchJob(Connection& connection, const std::string& directory,
+                                       const std::filesystem::path& beside) {
+    if (connection.isLocal()) return std::filesystem::path(directory);
+    const std::filesystem::path local = beside.string() + ".job";
+    std::error_code error;
+    std::filesystem::create_directories(local, error);
+    if (error) return fail(ErrorCode::Io, "cannot make {}: {}", local.string(), error.message());
+    PIPER_ASSIGN(const std::vector<RemoteFile> files, connection.list(directory));
+    for (const RemoteFile& file : files) {
+        // A name with directory parts would leave the local directory.
+        const bool plain = file.name.find('/') == std::string::npos && !file.is_directory;
+        if (plain && (isRankFile(file.name) || file.name == kStatusFile || file.name == kPlanFile))
+            PIPER_TRY(connection.fetch(directory + "/" + file.name, local / file.name, {}));
+    }
+    return local;
+}
+
+/// Stores the plan's prediction beside a measured run. Returns its name.
+Result<std::string> storePrediction(Workspace& workspace, const Plan& plan,
+                                    const std::string& measured) {
+    constexpr std::int64_t most_ranks = 64;  // above, one timeline a stage says the same
+    PIPER_ASSIGN(PredictedRun predicted, predictRun(plan, plan.layout.world() <= most_ranks));
+    PIPER_ASSIGN(predicted.run.name, workspace.freeRunName(predictionName(measured)));
+    PIPER_ASSIGN(const std::int64_t id, workspace.addRun(predicted.run));
+    PIPER_TRY(
+        workspace.setNote(id, "prediction", predictionJson(plan, predicted.prediction).dump()));
+    return predicted.run.name;
+}
+
+}  // namespace
+
+Result<PlanRun> PlanRun::start(Connection& connection, const Plan& plan,
+                               const PlanRunOptions& options) {
+    LaunchRequest request;
+    request.plan = plan;
+    request.job_directory = options.jobs_root + "/" + newJobName(options.name);
+    request.worker = options.worker;
+    request.steps = options.steps;
+    request.worker_arguments = {"--data", options.data.empty() ? kDefaultData : options.data,
+                                "--seed", std::to_string(options.seed)};
+    request.worker_arguments.insert(request.worker_arguments.end(),
+                                    options.worker_arguments.begin(),
+                                    options.worker_arguments.end());
+    const auto launcher = makeMpirunLauncher(connection);
+    PIPER_ASSIGN(auto job, launcher->launch(request));
+    return PlanRun(connection, std::move(job));
+}
+
+Result<PlanRun> PlanRun::attach(Connection& connection, const std::string& directory) {
+    PIPER_ASSIGN(auto job, openJob(connection, directory));
+    return PlanRun(connection, std::move(job));
+}
+
+Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
+                                   const std::string& run_name) {
+    PIPER_ASSIGN(const std::filesystem::path local,
+                 fetchJob(*m_connection, directory(), workspace));
+    PIPER_ASSIGN(Workspace file, Workspace::openOrCreate(workspace));
+    PIPER_ASSIGN(const std::string name, file.freeRunName(run_name));
+    PIPER_ASSIGN(const CollectedRun collected, collectJob(local, file, name));
+    StoredRun stored{collected.name, "", collected.outcome, collected.outcome_reason};
+    PIPER_ASSIGN(const std::string plan_text,
+                 m_connection->readFile(directory() + "/" + std::string(kPlanFile), 64 << 20));
+    PIPER_ASSIGN(const Plan plan, readPlanText(plan_text, kPlanFile));
+    // A plan the model cannot predict is no reason to lose what was measured.
+    Result<std::string> predicted = storePrediction(file, plan, stored.measured);
+    if (predicted.ok())
+        stored.predicted = std::move(predicted).value();
+    else
+        PIPER_TRY(file.setNote(collected.run_id, "prediction", predicted.error().text()));
+    PIPER_TRY(file.close());
+    return stored;
+}
+
+Result<std::vector<std::string>> listJobs(Connection& connection, const std::string& jobs_root) {
+    Result<std::vector<RemoteFile>> files = connection.list(jobs_root);
+    if (!files.ok()) {
+        if (files.error().code == ErrorCode::NotFound) return std::vector<std::string>();
+        return std::move(files).error();
+    }
+    std::vector<std::string> jobs;
+    for (const RemoteFile& file : *files)
+        if (file.is_directory &&
+            connection.readFile(jobs_root + "/" + file.name + "/" + std::string(kPlanFile), 1).ok())
+            jobs.push_back(jobs_root + "/" + file.name);
+    std::sort(jobs.rbegin(), jobs.rend());
+    return jobs;
+}
+
+}  // namespace piper

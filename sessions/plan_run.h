@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/plan/plan.h"
+#include "sessions/launcher.h"
+
+namespace piper {
+
+struct PlanRunOptions {
+    std::string worker;     ///< path of piper-worker on the host
+    std::string jobs_root;  ///< directory of jobs on the host
+    std::string name = "run";
+    std::int64_t steps = 10;
+    std::int64_t seed = 1;
+    std::string data;  ///< text file on the host; empty: the licence Debian ships
+    std::vector<std::string> worker_arguments;
+};
+
+/// What collect() stored in the workspace.
+struct StoredRun {
+    std::string measured;   ///< name of the measured run in the workspace
+    std::string predicted;  ///< name of its prediction, empty when there is none
+    RunOutcome outcome = RunOutcome::Finished;
+    std::string reason;
+};
+
+/// One run of a plan on a host, from launch to collection. The job goes on without this object.
+class PlanRun {
+public:
+    /// Launches. Errors: those of the launcher; nothing is left running after one.
+    [[nodiscard]] static Result<PlanRun> start(Connection& connection, const Plan& plan,
+                                               const PlanRunOptions& options);
+    /// Takes up a job launched earlier.
+    [[nodiscard]] static Result<PlanRun> attach(Connection& connection,
+                                                const std::string& directory);
+
+    [[nodiscard]] const std::string& directory() const { return m_job->directory(); }
+    [[nodiscard]] Result<JobStatus> status() { return m_job->status(); }
+    Status cancel() { return m_job->cancel(); }
+    [[nodiscard]] Result<std::string> log() { return m_job->log(); }
+
+    /// Merges what every rank recorded, also of a job that failed or was cancelled, into the
+    /// workspace file (made when missing), with the plan's prediction as a modelled run beside it.
+    [[nodiscard]] Result<StoredRun> collect(const std::filesystem::path& workspace,
+                                            const std::string& run_name);
+
+private:
+    explicit PlanRun(Connection& connection, std::unique_ptr<Job> job)
+        : m_connection(&connection), m_job(std::move(job)) {}
+
+    Connection* m_connection;
+    std::unique_ptr<Job> m_job;
+};
+
+/// Directories of jobs under a root, newest first.
+[[nodiscard]] Result<std::vector<std::string>> listJobs(Connection& connection,
+                                                        const std::string& jobs_root);
+
+}  // namespace piper
