@@ -9,8 +9,11 @@ ParsedOptions parseOptions(int argc, char** argv) {
     ParsedOptions parsed;
     WorkerOptions& o = parsed.options;
     CLI::App app{"Trains one rank of a plan; one process a rank, started by mpirun."};
-    app.add_option("--plan", o.plan, "plan file")->required();
-    app.add_option("--job", o.job, "job directory: rank-N.piper, status.json")->required();
+    CLI::Option* calibrate = app.add_option("--calibrate", o.calibrate,
+                                            "measure this machine into a cluster FILE and end");
+    app.add_flag("--quick", o.quick, "fewer shapes and repetitions")->needs(calibrate);
+    app.add_option("--plan", o.plan, "plan file");
+    app.add_option("--job", o.job, "job directory: rank-N.piper, status.json");
     app.add_option("--steps", o.steps, "optimizer steps")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
         ->capture_default_str();
@@ -28,6 +31,8 @@ ParsedOptions parseOptions(int argc, char** argv) {
         ->capture_default_str();
     try {
         app.parse(argc, argv);
+        if (o.calibrate.empty() && (o.plan.empty() || o.job.empty()))
+            throw CLI::RequiredError("--plan and --job (or --calibrate)");
     } catch (const CLI::ParseError& error) {
         parsed.exit_status = app.exit(error) == 0 ? 0 : 2;
     }

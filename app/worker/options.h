@@ -17,6 +17,8 @@ struct WorkerOptions {
     std::string record_routing, replay_routing;
     std::optional<std::int64_t> memory_limit_bytes;
     double learning_rate = 1e-3;
+    std::string calibrate;  ///< measure into this cluster file instead of training
+    bool quick = false;
 };
 
 /// What the command line asks for: options, or an exit status when it printed help or an error.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "app/worker/calibrate.h"
 #include "app/worker/interruption.h"
 #include "app/worker/signals.h"
 #include "app/worker/status_file.h"
@@ -82,6 +83,7 @@ public:
 
     int run() {
         Status status = startTransport();
+        if (status.ok() && !m_options.calibrate.empty()) return finish(calibrate());
         if (status.ok()) status = prepare();
         if (status.ok()) status = trainAll();
         return finish(status);
@@ -101,6 +103,17 @@ private:
         PIPER_ASSIGN(m_transport, makeMpiTransport({m_options.deterministic,
                                                     [this] { return m_interruption(); }}));
         return {};
+    }
+
+    Status calibrate() {
+        PIPER_ASSIGN(const ClusterSpec cluster,
+                     calibrateMachine(*m_transport, m_options.quick, isoNow()));
+        if (rank() != 0) return {};
+        std::ofstream out(m_options.calibrate, std::ios::trunc);
+        out << writeCluster(cluster).dump(2) << "\n";
+        out.close();
+        if (out) return {};
+        return fail(ErrorCode::Io, "cannot write {}", m_options.calibrate);
     }
 
     Status prepare() {
