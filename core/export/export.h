@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,9 @@
 namespace piper {
 
 enum class ExportTarget { Megatron, MegatronYaml, DeepSpeed, XMoe, Torchtitan, Slurm };
+
+template <>
+[[nodiscard]] std::span<const EnumName<ExportTarget>> enumNames<ExportTarget>();
 
 struct ExportedFile {
     std::string name;  ///< relative, no directory parts
@@ -33,5 +38,16 @@ struct Export {
 /// Errors: InvalidInput names an option the framework does not know and the nearest it does.
 [[nodiscard]] Result<Plan> importPlan(ExportTarget target, const std::vector<ExportedFile>& files,
                                       const Plan& base);
+
+/// Every flag and key of exported files stands in its framework's own option list.
+/// Errors: InvalidInput names the first that does not, its place and the nearest known one.
+[[nodiscard]] Status checkOptions(const std::vector<ExportedFile>& files);
+
+/// Where a target's option list comes from (core/export/options holds the lists).
+struct OptionSource {
+    std::string name, repository, commit, files;
+    std::size_t options = 0;
+};
+[[nodiscard]] OptionSource optionSource(ExportTarget target);
 
 }  // namespace piper
