@@ -36,7 +36,7 @@ void readDeepSpeedSettings(SettingReader& in, Plan& plan) {
     plan.global_batch_size = in.positive("train_batch_size");
     const std::int64_t steps = in.positive("gradient_accumulation_steps", 1);
     const std::int64_t each = plan.micro_batch_size * steps;
-    if (plan.global_batch_size % each != 0)
+    if (each > plan.global_batch_size || plan.global_batch_size % each != 0)
         in.note(fail(ErrorCode::InvalidInput,
                      "train_batch_size {} is no multiple of train_micro_batch_size_per_gpu {} x "
                      "gradient_accumulation_steps {}",

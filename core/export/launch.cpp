@@ -15,12 +15,15 @@ LaunchShape launchShape(const Plan& plan) {
 
 Status setWorld(Plan& plan, std::int64_t world) {
     const Layout& l = plan.layout;
-    const std::int64_t need = l.tp * l.cp * l.pp;
-    if (world < 1 || world % need != 0)
-        return fail(ErrorCode::InvalidInput,
-                    "{} ranks are no multiple of tp {} x cp {} x pp {} = {}", world, l.tp, l.cp,
-                    l.pp, need);
-    plan.layout.dp = world / need;
+    std::int64_t rest = world;
+    for (const std::int64_t degree : {l.tp, l.cp, l.pp}) {
+        if (rest < 1 || degree < 1 || rest % degree != 0)
+            return fail(ErrorCode::InvalidInput,
+                        "{} ranks are no multiple of tp {} x cp {} x pp {}", world, l.tp, l.cp,
+                        l.pp);
+        rest /= degree;
+    }
+    plan.layout.dp = rest;
     return {};
 }
 

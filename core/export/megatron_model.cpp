@@ -102,7 +102,7 @@ std::string layerPatternText(const std::vector<LayerKind>& layers) {
 }
 
 void readLayers(SettingReader& in, ModelSpec& model) {
-    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(model.num_layers, 100000));
+    const auto count = static_cast<std::size_t>(model.num_layers);
     model.layers.assign(count, model.moe ? LayerKind::Moe : LayerKind::Dense);
     const std::string text = in.text("--moe-layer-freq", "1");
     if (!model.moe) return;
@@ -145,6 +145,20 @@ void addAttention(const AttentionSpec& a, Settings& out) {
     out.flag("--add-qkv-bias", a.qkv_bias);
 }
 
+/// "4095,0", "(4095, 0)" or [4095,0]: tokens to the left of one, and to its right.
+std::int64_t readWindow(SettingReader& in) {
+    const std::string text = in.text("--window-size");
+    if (text.empty()) return 0;
+    const std::size_t from = std::min(text.find_first_not_of("(["), text.size());
+    std::int64_t left = -1;
+    const auto [end, error] = std::from_chars(text.data() + from, text.data() + text.size(), left);
+    if (error == std::errc() && left >= 0 && left < (1 << 30)) return left + 1;
+    in.note(fail(ErrorCode::InvalidInput,
+                 "--window-size takes two numbers such as 4095,0, found '{}'", text)
+                .at(in.where()));
+    return 0;
+}
+
 void readAttention(SettingReader& in, AttentionSpec& a) {
     a.num_heads = in.positive("--num-attention-heads");
     a.kind = in.flag("--multi-latent-attention") ? AttentionKind::Mla : AttentionKind::Gqa;
@@ -162,12 +176,7 @@ void readAttention(SettingReader& in, AttentionSpec& a) {
         a.head_dim = in.positive(
             "--kv-channels", std::max<std::int64_t>(1, in.positive("--hidden-size") / a.num_heads));
     }
-    const std::string window = in.text("--window-size");
-    a.sliding_window = 0;
-    if (!window.empty()) {
-        const std::string digits = window.substr(window.find_first_of("0123456789"));
-        a.sliding_window = std::atoll(digits.c_str()) + 1;
-    }
+    a.sliding_window = readWindow(in);
     a.qk_norm = in.flag("--qk-layernorm");
     a.qkv_bias = in.flag("--add-qkv-bias");
 }
@@ -216,11 +225,26 @@ void readRouter(SettingReader& in, MoeSpec& moe) {
     moe.topk_groups = in.positive("--moe-router-group-topk", 1);
     moe.expert_bias_routing = in.flag("--moe-router-enable-expert-bias");
     const std::vector<std::string> coefficients = in.texts("--moe-aux-loss-coeff");
-    moe.aux_loss_coefficient =
-        coefficients.empty() ? 0.0 : std::strtod(coefficients.front().c_str(), nullptr);
+    moe.aux_loss_coefficient = 0.0;
+    if (coefficients.empty()) return;
+    char* end = nullptr;
+    moe.aux_loss_coefficient = std::strtod(coefficients.front().c_str(), &end);
+    if (*end != 0)
+        in.note(fail(ErrorCode::InvalidInput, "--moe-aux-loss-coeff takes numbers, found '{}'",
+                     coefficients.front())
+                    .at(in.where()));
 }
 
 }  // namespace
+
+std::int64_t readNumLayers(SettingReader& in) {
+    constexpr std::int64_t kMost = 100000;
+    const std::int64_t layers = in.positive("--num-layers");
+    if (layers <= kMost) return layers;
+    in.note(fail(ErrorCode::InvalidInput, "--num-layers {} is more than {}", layers, kMost)
+                .at(in.where()));
+    return 1;
+}
 
 void addMegatronModel(const ModelSpec& model, std::int64_t seq_len, Settings& out) {
     out.group("model");
@@ -246,7 +270,7 @@ void addMegatronModel(const ModelSpec& model, std::int64_t seq_len, Settings& ou
 }
 
 void readMegatronModel(SettingReader& in, ModelSpec& model) {
-    model.num_layers = in.positive("--num-layers");
+    model.num_layers = readNumLayers(in);
     model.hidden_size = in.positive("--hidden-size");
     model.vocab_size = in.positive("--vocab-size", model.vocab_size);
     model.max_position_embeddings = in.positive("--max-position-embeddings", 1);

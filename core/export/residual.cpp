@@ -30,7 +30,7 @@ struct Reason {
 };
 
 /// Why, or what to do about it, by the plan's key.
-constexpr std::array<Reason, 14> kReasons = {{
+constexpr std::array<Reason, 15> kReasons = {{
     {"rank_order", "ranks are placed in the framework's own order"},
     {"stage_layers", "layers are split over stages in the framework's own way"},
     {"schedule", "the framework runs its own schedule"},
@@ -39,6 +39,7 @@ constexpr std::array<Reason, 14> kReasons = {{
     {"offload", "the framework offloads all or nothing"},
     {"precision", "the framework has no such mode"},
     {"capacity_factor", "set it in the model's code"},
+    {"seq_len", "set it where the data is loaded"},
     {"routing_load", "the run has the load its router gives"},
     {"expert_placement", "experts are placed in order"},
     {"all_to_all", "the framework chooses its own exchange"},

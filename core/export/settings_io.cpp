@@ -8,6 +8,9 @@
 namespace piper {
 namespace {
 
+/// Two of them still multiply without overflow.
+constexpr std::int64_t kMost = std::int64_t{1} << 31;
+
 template <class T>
 std::optional<T> parsed(std::string_view text) {
     T value{};
@@ -92,8 +95,9 @@ std::int64_t SettingReader::integer(std::string_view name, std::int64_t fallback
 
 std::int64_t SettingReader::positive(std::string_view name, std::int64_t fallback) {
     const std::int64_t value = integer(name, fallback);
-    if (value >= 1 && value < (std::int64_t{1} << 40)) return value;
-    note(fail(ErrorCode::InvalidInput, "{} must be 1 or more, found {}", name, value).at(m_where));
+    if (value >= 1 && value <= kMost) return value;
+    note(fail(ErrorCode::InvalidInput, "{} must be between 1 and {}, found {}", name, kMost, value)
+             .at(m_where));
     return fallback;
 }
 

@@ -52,6 +52,8 @@ using Files = std::vector<ExportedFile>;
 [[nodiscard]] Settings megatronRunSettings();
 void readMegatronSettings(SettingReader& in, Plan& plan);
 void addMegatronModel(const ModelSpec& model, std::int64_t seq_len, Settings& out);
+/// At most 100000: more is a slip of the pen.
+[[nodiscard]] std::int64_t readNumLayers(SettingReader& in);
 void readMegatronModel(SettingReader& in, ModelSpec& model);
 
 /// Keys of ds_config.json that the plan decides, and back (micro-batch, batch, ZeRO, offload,

@@ -154,7 +154,10 @@ void readExperts(SettingReader& in, Plan& plan) {
     moe.router_topk = in.positive("--topk", 1);
     moe.moe_ffn_hidden_size = in.positive("--ffn-hidden-size");
     const std::vector<std::int64_t> shared = in.integers("--num-shared-experts");
-    moe.shared_ffn_hidden_size = shared.empty() ? 0 : shared.front() * moe.moe_ffn_hidden_size;
+    moe.shared_ffn_hidden_size =
+        shared.empty()
+            ? 0
+            : std::clamp<std::int64_t>(shared.front(), 0, 1 << 20) * moe.moe_ffn_hidden_size;
     moe.mlp = model.dense_mlp;
     moe.scoring = ScoringFunction::Softmax;
     moe.norm_topk_prob = !in.flag("--softmax-before-topk");
@@ -173,7 +176,7 @@ void readExperts(SettingReader& in, Plan& plan) {
 
 void readModel(SettingReader& in, Plan& plan) {
     ModelSpec& model = plan.model;
-    model.num_layers = in.positive("--num-layers");
+    model.num_layers = readNumLayers(in);
     model.hidden_size = in.positive("--hidden-size");
     model.vocab_size = in.positive("--vocab-size", model.vocab_size);
     model.max_position_embeddings = in.positive("--max-position-embeddings", 1);
@@ -187,7 +190,7 @@ void readModel(SettingReader& in, Plan& plan) {
     model.dense_mlp = in.flag("--swiglu") ? MlpKind::SwiGlu : MlpKind::TwoMatrix;
     model.tie_word_embeddings = !in.flag("--untie-embeddings-and-output-weights");
     const bool moe = in.has("--num-experts");
-    model.layers.assign(static_cast<std::size_t>(std::min<std::int64_t>(model.num_layers, 100000)),
+    model.layers.assign(static_cast<std::size_t>(model.num_layers),
                         moe ? LayerKind::Moe : LayerKind::Dense);
     readExperts(in, plan);
 }

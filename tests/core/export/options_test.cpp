@@ -97,6 +97,13 @@ TEST(CheckOptions, AValueOfTheWrongKindIsNamed) {
         {"--hidden-size 4096", "--hidden-size '4096"},
         {"--swiglu", "--swiglu yes"},
         {"--num-layers 32", ""},
+        {"--num-layers 32", "--num-layers 99999999"},
+        {"--num-layers 32", "--num-layers 99999999999999999999"},
+        {"--swiglu", "--swiglu --window-size wide"},
+        {"--swiglu", "--swiglu --moe-layer-freq '([0]*2+[1]*'"},
+        {"--swiglu", "--swiglu --moe-layer-freq '[0]*999999999'"},
+        {"--moe-aux-loss-coeff 0.001", "--moe-aux-loss-coeff some"},
+        {"--micro-batch-size 1", "--micro-batch-size 999999999999"},
         {"NNODES:-8", "NNODES:-eight"},
         {"--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 7"},
     };
