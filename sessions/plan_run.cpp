@@ -45,12 +45,34 @@ Result<std::filesystem::path> fetchJob(Connection& connection, const std::string
     return local;
 }
 
-/// Stores the plan's prediction beside a measured run. Returns its name.
+/// Rows each expert of each layer got over the whole run: a routing load for the model.
+std::optional<RoutingLoad> measuredRouting(const Run& run, const ModelSpec& model) {
+    if (!model.moe) return std::nullopt;
+    const auto experts = static_cast<std::size_t>(model.moe->num_experts);
+    RoutingLoad load;
+    load.kind = RoutingLoadKind::Histogram;
+    // A layer nobody recorded (a dense one) counts as uniform.
+    load.histogram.assign(model.layers.size(), std::vector<double>(experts, 1.0));
+    std::vector<bool> seen(model.layers.size(), false);
+    for (const RankTimeline& rank : run.ranks)
+        for (const ExpertLoad& record : rank.expert_load) {
+            const std::size_t layer = record.layer.index();
+            if (layer >= load.histogram.size() || record.tokens.size() != experts) continue;
+            if (!seen[layer]) load.histogram[layer].assign(experts, 0.0);
+            seen[layer] = true;
+            for (std::size_t e = 0; e < experts; ++e)
+                load.histogram[layer][e] += static_cast<double>(record.tokens[e]);
+        }
+    if (std::find(seen.begin(), seen.end(), true) == seen.end()) return std::nullopt;
+    return load;
+}
+
+/// Stores the plan's prediction under a free name like `name`. Returns it.
 Result<std::string> storePrediction(Workspace& workspace, const Plan& plan,
-                                    const std::string& measured) {
+                                    const std::string& name) {
     constexpr std::int64_t most_ranks = 64;  // above, one timeline a stage says the same
     PIPER_ASSIGN(PredictedRun predicted, predictRun(plan, plan.layout.world() <= most_ranks));
-    PIPER_ASSIGN(predicted.run.name, workspace.freeRunName(predictionName(measured)));
+    PIPER_ASSIGN(predicted.run.name, workspace.freeRunName(name));
     PIPER_ASSIGN(const std::int64_t id, workspace.addRun(predicted.run));
     PIPER_TRY(
         workspace.setNote(id, "prediction", predictionJson(plan, predicted.prediction).dump()));
@@ -88,16 +110,27 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     PIPER_ASSIGN(Workspace file, Workspace::openOrCreate(workspace));
     PIPER_ASSIGN(const std::string name, file.freeRunName(run_name));
     PIPER_ASSIGN(const CollectedRun collected, collectJob(local, file, name));
-    StoredRun stored{collected.name, "", collected.outcome, collected.outcome_reason};
+    StoredRun stored;
+    stored.measured = collected.name;
+    stored.outcome = collected.outcome;
+    stored.reason = collected.outcome_reason;
     PIPER_ASSIGN(const std::string plan_text,
                  m_connection->readFile(directory() + "/" + std::string(kPlanFile), 64 << 20));
     PIPER_ASSIGN(const Plan plan, readPlanText(plan_text, kPlanFile));
     // A plan the model cannot predict is no reason to lose what was measured.
-    Result<std::string> predicted = storePrediction(file, plan, stored.measured);
+    const std::string modelled = predictionName(stored.measured);
+    Result<std::string> predicted = storePrediction(file, plan, modelled);
     if (predicted.ok())
         stored.predicted = std::move(predicted).value();
     else
         PIPER_TRY(file.setNote(collected.run_id, "prediction", predicted.error().text()));
+    PIPER_ASSIGN(const Run run, file.readRun(stored.measured));
+    if (const std::optional<RoutingLoad> routing = measuredRouting(run, plan.model);
+        predicted.ok() && routing) {
+        Plan routed = plan;
+        routed.routing_load = *routing;
+        PIPER_ASSIGN(stored.predicted_routed, storePrediction(file, routed, modelled + " routed"));
+    }
     PIPER_TRY(file.close());
     return stored;
 }

@@ -26,8 +26,9 @@ struct PlanRunOptions {
 
 /// What collect() stored in the workspace.
 struct StoredRun {
-    std::string measured;   ///< name of the measured run in the workspace
-    std::string predicted;  ///< name of its prediction, empty when there is none
+    std::string measured;          ///< name of the measured run in the workspace
+    std::string predicted;         ///< name of its prediction, empty when there is none
+    std::string predicted_routed;  ///< the prediction for the routing this run really had
     RunOutcome outcome = RunOutcome::Finished;
     std::string reason;
 };
@@ -48,7 +49,8 @@ public:
     [[nodiscard]] Result<std::string> log() { return m_job->log(); }
 
     /// Merges what every rank recorded, also of a job that failed or was cancelled, into the
-    /// workspace file (made when missing), with the plan's prediction as a modelled run beside it.
+    /// workspace file (made when missing), with the plan's prediction as a modelled run beside it,
+    /// and one more for the routing load that was measured.
     [[nodiscard]] Result<StoredRun> collect(const std::filesystem::path& workspace,
                                             const std::string& run_name);
 

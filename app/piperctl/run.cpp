@@ -68,6 +68,7 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const RunOptions& opt
         printJson({{"workspace", options.output},
                    {"measured", collected.measured},
                    {"predicted", collected.predicted},
+                   {"predicted_routed", collected.predicted_routed},
                    {"outcome", toText(collected.outcome)},
                    {"reason", collected.reason},
                    {"steps", status.step},

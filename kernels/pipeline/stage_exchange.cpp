@@ -94,7 +94,7 @@ Result<BegunOperation> StageModel::receive(const Operation& op) {
     MicroBatchState& state = stateOf(op);
     const bool forward = op.key.pass == Pass::Forward;
     BegunOperation begun;
-    PIPER_ASSIGN(begun.held, m_context.hiddenState(forward ? MemoryTerm::StageBoundary
+    PIPER_ASSIGN(begun.held, m_context.hiddenState(forward ? MemoryTerm::AttentionActivation
                                                            : MemoryTerm::GradientActivation));
     PIPER_ASSIGN(begun.transfer,
                  m_parts.groups.pp->receive(begun.held.as<std::byte>(), op.peer.value,

@@ -142,7 +142,7 @@ Status StageModel::forward(const Operation& op) {
     switch (op.key.phase) {
         case Phase::Embedding: {
             PIPER_TRY(loadSamples(op.micro_batch, state));
-            PIPER_ASSIGN(state.hidden, c.hiddenState(MemoryTerm::EmbeddingActivation));
+            PIPER_ASSIGN(state.hidden, c.hiddenState(MemoryTerm::AttentionActivation));
             return c.backend.embeddingForward(state.tokens, w.embedding, c.rows(state.hidden));
         }
         case Phase::Attention: {
@@ -172,9 +172,19 @@ Status StageModel::forward(const Operation& op) {
     }
 }
 
+MemoryTerm StageModel::outputTerm(const Operation& op) const {
+    // Named after who keeps it, as the model's table does: the head, the next layer's attention, or
+    // the message to the next stage.
+    const Plan& plan = m_parts.plan;
+    if (op.layer.value + 1 == plan.model.num_layers) return MemoryTerm::HeadActivation;
+    const bool last =
+        op.layer.value + 1 == stageLayers(plan, m_parts.groups.stage(), op.model_chunk).end;
+    return last ? MemoryTerm::StageBoundary : MemoryTerm::AttentionActivation;
+}
+
 Status StageModel::router(const Operation& op) {
     LayerState& layer = layerOf(op);
-    PIPER_ASSIGN(layer.y, m_context.copyOf(layer.middle, MemoryTerm::EmbeddingActivation));
+    PIPER_ASSIGN(layer.y, m_context.copyOf(layer.middle, outputTerm(op)));
     return chooseExperts(op, layer);
 }
 
@@ -213,7 +223,7 @@ Status StageModel::expertForward(const Operation& op) {
         return mlpForward(c, m_parts.plan.model.moe->mlp, w.shared, c.rows(layer.moe.norm.y),
                           c.rows(layer.y), layer.moe.shared);
     }
-    PIPER_ASSIGN(layer.y, c.copyOf(layer.middle, MemoryTerm::EmbeddingActivation));
+    PIPER_ASSIGN(layer.y, c.copyOf(layer.middle, outputTerm(op)));
     PIPER_TRY(normForward(c, c.rows(layer.middle), w.mlp_norm, MemoryTerm::ExpertIntermediate,
                           layer.moe.norm));
     PIPER_TRY(mlpForward(c, m_parts.plan.model.dense_mlp, w.mlp, c.rows(layer.moe.norm.y),

@@ -88,6 +88,8 @@ private:
 
     MicroBatchState& stateOf(const Operation& op);
     LayerState& layerOf(const Operation& op) { return stateOf(op).layers[op.layer]; }
+    /// The memory term of a layer's output.
+    [[nodiscard]] MemoryTerm outputTerm(const Operation& op) const;
     [[nodiscard]] std::int64_t sampleOf(MicroBatchId micro_batch, std::int64_t index) const;
     Status loadSamples(MicroBatchId micro_batch, MicroBatchState& state) const;
 
