@@ -43,6 +43,7 @@ void addSearch(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
+void addExport(CommandSet& commands);
 void addCompare(CommandSet& commands);  ///< compare, stats
 
 }  // namespace piper::app

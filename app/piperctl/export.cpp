@@ -8,15 +8,19 @@
 
 #include "app/common/files.h"
 #include "app/piperctl/command.h"
+#include "collectors/export/chrome.h"
+#include "collectors/export/csv.h"
+#include "collectors/store/workspace.h"
 #include "core/base/json.h"
 
 namespace piper::app {
 namespace {
 
 struct ExportOptions {
-    std::string plan;
+    std::string plan;  ///< plan file, or a workspace file together with `run`
+    std::string run;
     std::string target;
-    std::string directory;
+    std::string output;
 };
 
 Status writeFiles(const std::vector<ExportedFile>& files, const std::filesystem::path& directory) {
@@ -43,7 +47,7 @@ Status writeFiles(const std::vector<ExportedFile>& files, const std::filesystem:
 Json documentOf(const Export& exported, const ExportOptions& options, const OptionSource& source) {
     Json files = Json::array();
     for (const ExportedFile& file : exported.files)
-        files.push_back((std::filesystem::path(options.directory) / file.name).string());
+        files.push_back((std::filesystem::path(options.output) / file.name).string());
     return {{"target", options.target},
             {"files", std::move(files)},
             {"not_expressed", exported.not_expressed},
@@ -55,18 +59,40 @@ Json documentOf(const Export& exported, const ExportOptions& options, const Opti
               {"count", source.options}}}};
 }
 
+/// A run of a workspace file as a trace other tools read.
+Outcome exportRun(const ExportOptions& options, bool json) {
+    PIPER_ASSIGN(Workspace workspace, Workspace::open(options.plan));
+    PIPER_ASSIGN(const Run run, workspace.readRun(options.run));
+    if (options.target == "chrome") {
+        PIPER_TRY(exportChromeTrace(run, options.output));
+    } else if (options.target == "csv") {
+        PIPER_TRY(exportCsv(run, options.output));
+    } else {
+        Error error =
+            fail(ErrorCode::InvalidInput, "a run is not exported to '{}'", options.target);
+        error.hint = "a run: chrome or csv; a plan: megatron, deepspeed, ... without a run's name";
+        return error;
+    }
+    if (json)
+        printJson({{"run", options.run}, {"target", options.target}, {"file", options.output}});
+    else
+        fmt::print("{}\n", options.output);
+    return 0;
+}
+
 Outcome runExport(const ExportOptions& options, bool json) {
+    if (!options.run.empty()) return exportRun(options, json);
     PIPER_ASSIGN(const ExportTarget target, parseEnum<ExportTarget>(options.target, "target"));
     PIPER_ASSIGN(const Plan plan, loadPlan(options.plan));
     PIPER_ASSIGN(const Export exported, exportPlan(plan, target));
-    PIPER_TRY(writeFiles(exported.files, options.directory));
+    PIPER_TRY(writeFiles(exported.files, options.output));
     const OptionSource source = optionSource(target);
     if (json) {
         printJson(documentOf(exported, options, source));
         return 0;
     }
     for (const ExportedFile& file : exported.files)
-        fmt::print("{}\n", (std::filesystem::path(options.directory) / file.name).string());
+        fmt::print("{}\n", (std::filesystem::path(options.output) / file.name).string());
     fmt::print("every option is one of the {} of {} ({} {})\n", source.options, source.name,
                source.repository, source.commit);
     for (const std::string& sentence : exported.not_expressed)
@@ -79,13 +105,17 @@ Outcome runExport(const ExportOptions& options, bool json) {
 void addExport(CommandSet& commands) {
     const auto options = std::make_shared<ExportOptions>();
     CLI::App& app =
-        commands.add("export", "Files a framework itself accepts",
+        commands.add("export", "A plan as a framework's files, a run as a trace",
                      [options, &commands] { return runExport(*options, commands.json()); });
-    app.add_option("plan", options->plan, "Plan file")->required();
-    app.add_option("--to", options->target,
-                   "megatron, megatron-yaml, deepspeed, xmoe, torchtitan or slurm")
+    app.add_option("file", options->plan, "Plan file, or a workspace file and a run's name")
         ->required();
-    app.add_option("-o,--output", options->directory, "Directory for the files")->required();
+    app.add_option("run", options->run, "Run of the workspace file");
+    app.add_option("--to", options->target,
+                   "A plan: megatron, megatron-yaml, deepspeed, xmoe, torchtitan, slurm; "
+                   "a run: chrome, csv")
+        ->required();
+    app.add_option("-o,--output", options->output, "Directory for a plan's files, file for a run")
+        ->required();
 }
 
 }  // namespace piper::app

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
     piper::app::addSession(commands);
     piper::app::addCalibrate(commands);
     piper::app::addCompare(commands);
+    piper::app::addExport(commands);
     try {
         root.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
