@@ -11,8 +11,10 @@ std::optional<Error> Interruption::lost() const {
     if (m_liveness == nullptr) return std::nullopt;
     const std::optional<Liveness::Loss> loss = m_liveness->findLoss();
     if (!loss) return std::nullopt;
-    return fail(ErrorCode::External, "rank {} {}: {}", loss->rank.value,
-                loss->killed ? "died in" : "failed", loss->message);
+    if (loss->killed)
+        return fail(ErrorCode::External, "rank {} died; its last operation: {}", loss->rank.value,
+                    loss->message);
+    return fail(ErrorCode::External, "rank {} failed: {}", loss->rank.value, loss->message);
 }
 
 std::optional<Error> Interruption::operator()() {

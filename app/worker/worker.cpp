@@ -239,13 +239,12 @@ private:
         return exit_status;
     }
 
-    /// Ends without MPI's own farewell, which would wait for ranks that are gone.
+    /// Ends without MPI's own farewell, which would wait for ranks that are gone; the launcher
+    /// takes that as a failure and ends what is left. MPI_Abort would wait to be killed.
     [[noreturn]] void leave(int exit_status) {
         std::fflush(nullptr);
-        if (m_interruption.given() || !m_transport) ::_exit(exit_status);
-        // The others see this rank's last words and leave; then the launcher may end the rest.
-        if (m_liveness) m_liveness->awaitOthers(5000);
-        m_transport->abort(exit_status);
+        // The others see this rank's last words and leave before the launcher ends them.
+        if (m_liveness && !m_interruption.given()) m_liveness->awaitOthers(5000);
         ::_exit(exit_status);
     }
 

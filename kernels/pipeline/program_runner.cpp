@@ -3,8 +3,6 @@
 
 #include <time.h>
 
-#include <algorithm>
-
 namespace piper {
 namespace {
 
@@ -85,21 +83,17 @@ Status ProgramRunner::completeDependencies(const Operation& operation) {
 }
 
 Status ProgramRunner::complete(std::int32_t wanted) {
-    const auto found = std::find_if(m_running.begin(), m_running.end(),
-                                    [&](const Running& r) { return r.operation->id == wanted; });
-    if (found == m_running.end()) return {};
-    const Lane lane = found->operation->lane;
-    if (lane != Lane::Pp)
-        for (auto at = m_running.begin(); at != found;) {
-            if (at->operation->lane != lane) {
-                ++at;
-                continue;
-            }
-            PIPER_TRY(end(*at));
-            at = m_running.erase(at);
+    const Lane lane = m_program.operations[static_cast<std::size_t>(wanted)].lane;
+    // What was wanted may have arrived before others of its lane, which it stands for too.
+    for (auto at = m_running.begin(); at != m_running.end();) {
+        const Operation& op = *at->operation;
+        if (op.lane != lane || op.id > wanted || (lane == Lane::Pp && op.id != wanted)) {
+            ++at;
+            continue;
         }
-    PIPER_TRY(end(*found));
-    m_running.erase(found);
+        PIPER_TRY(end(*at));
+        at = m_running.erase(at);
+    }
     return {};
 }
 

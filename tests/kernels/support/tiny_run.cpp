@@ -44,8 +44,16 @@ Plan tinyPlan() {
 }
 
 TinyRun::TinyRun(Plan given, std::optional<std::int64_t> memory_limit)
+    : TinyRun(std::move(given), makeLocalTransport(), nullptr, memory_limit) {}
+
+TinyRun::TinyRun(Plan given, Transport& world)
+    : TinyRun(std::move(given), nullptr, &world, std::nullopt) {}
+
+TinyRun::TinyRun(Plan given, std::unique_ptr<Transport> own, Transport* world,
+                 std::optional<std::int64_t> memory_limit)
     : plan(std::move(given)),
-      transport(makeLocalTransport()),
+      local(std::move(own)),
+      transport(world != nullptr ? world : local.get()),
       allocator(hostMemory(), memory_limit),
       data(ByteDataset::open((sourceDir() / "LICENSES/Apache-2.0.txt").string(), plan.seq_len, 7)
                .value()) {

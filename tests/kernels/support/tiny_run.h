@@ -23,13 +23,16 @@ namespace piper::test {
 class TinyRun {
 public:
     explicit TinyRun(Plan plan, std::optional<std::int64_t> memory_limit = std::nullopt);
+    /// As one rank of a world that outlives it.
+    TinyRun(Plan plan, Transport& world);
 
     Status train(const TrainingOptions& options);
 
     Plan plan;
     Schedule schedule;
     MemoryRecorder recorder;
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<Transport> local;  ///< null in a world of several
+    Transport* transport;
     TaggedAllocator allocator;
     std::unique_ptr<Backend> backend;
     ByteDataset data;
@@ -37,6 +40,10 @@ public:
 
     [[nodiscard]] ProgramRunner::Hooks hooks();
     [[nodiscard]] std::vector<double> losses() const;
+
+private:
+    TinyRun(Plan plan, std::unique_ptr<Transport> own, Transport* world,
+            std::optional<std::int64_t> memory_limit);
 };
 
 }  // namespace piper::test
