@@ -13,6 +13,7 @@ namespace {
 struct PredictOptions {
     PlanOptions plan;
     bool closed_form = false;
+    std::string paper;  ///< "", "corrected" or "as_published"
 };
 
 std::string percent(double ratio) {
@@ -71,8 +72,49 @@ void printPrediction(const Plan& plan, const Prediction& p) {
                    evidence->second.extrapolated ? ", extrapolated" : "");
 }
 
+/// The closed forms of arXiv 2605.05049 for this plan, in one of the two readings.
+Json paperJson(const Plan& plan, PaperReading reading) {
+    const PaperMemoryInput in = paperInput(plan);
+    Json stages = Json::array();
+    for (int stage = 0; stage < static_cast<int>(plan.layout.pp); ++stage)
+        stages.push_back(paperStageMemory(in, stage, reading).value);
+    const BytesPerSecond nic = plan.cluster.levels.back().bandwidth;
+    return {{"reading", toText(reading)},
+            {"parameters", paperParameters(in)},
+            {"unpartitioned_bytes", paperUnpartitionedMemory(in).value},
+            {"expert_data_parallel_bytes", paperExpertDataParallelMemory(in, reading).value},
+            {"stage_bytes", std::move(stages)},
+            {"stage_skew_bytes", paperStageSkew(in, reading).value},
+            {"all_to_all_bound_seconds", paperAllToAllBound(in, nic).value}};
+}
+
+Outcome runPaper(const Plan& plan, const std::string& reading_text, bool json) {
+    PIPER_ASSIGN(const PaperReading reading, parseEnum<PaperReading>(reading_text, "reading"));
+    const Json document = paperJson(plan, reading);
+    if (json) {
+        printJson(document);
+        return 0;
+    }
+    fmt::print("arXiv 2605.05049, {} reading (docs/formulas.md)\n", reading_text);
+    fmt::print("parameters             {:.2f} B (1e9)\n",
+               document["parameters"].get<double>() / 1e9);
+    const auto line = [&](const char* name, const char* key) {
+        fmt::print("{:<23}{}\n", name, humanBytes(Bytes(document[key].get<double>())));
+    };
+    line("unpartitioned", "unpartitioned_bytes");
+    line("expert-data parallel", "expert_data_parallel_bytes");
+    for (std::size_t i = 0; i < document["stage_bytes"].size(); ++i)
+        fmt::print("stage {:<17}{}\n", i,
+                   humanBytes(Bytes(document["stage_bytes"][i].get<double>())));
+    line("first minus last stage", "stage_skew_bytes");
+    fmt::print("all-to-all bound       {} per layer, forward\n",
+               humanSeconds(Seconds(document["all_to_all_bound_seconds"].get<double>())));
+    return 0;
+}
+
 Outcome runPredict(const PredictOptions& options, bool json) {
     PIPER_ASSIGN(const Plan plan, planFrom(options.plan));
+    if (!options.paper.empty()) return runPaper(plan, options.paper, json);
     PIPER_ASSIGN(
         const Prediction prediction,
         predict(plan, options.closed_form ? PredictMode::ClosedForm : PredictMode::Simulated));
@@ -91,6 +133,8 @@ void addPredict(CommandSet& commands) {
         commands.add("predict", "Memory, FLOPs, traffic and time of a plan",
                      [options, &commands] { return runPredict(*options, commands.json()); });
     addPlanOptions(app, options->plan);
+    app.add_option("--paper", options->paper,
+                   "Only the closed forms of the Piper paper, corrected or as_published");
     app.add_flag("--closed-form", options->closed_form,
                  "Closed form instead of the simulated schedule");
 }

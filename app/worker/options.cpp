@@ -26,6 +26,9 @@ ParsedOptions parseOptions(int argc, char** argv) {
     app.add_option("--memory-limit-bytes", o.memory_limit_bytes,
                    "refuse to hold more, as a device of that memory would")
         ->check(CLI::PositiveNumber);
+    app.add_option("--backend", o.backend, "cpu, or cuda where its plugin and a device are found")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
     app.add_option("--learning-rate", o.learning_rate)
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();

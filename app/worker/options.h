@@ -19,6 +19,7 @@ struct WorkerOptions {
     double learning_rate = 1e-3;
     std::string calibrate;  ///< measure into this cluster file instead of training
     bool quick = false;
+    std::string backend = "cpu";
 };
 
 /// What the command line asks for: options, or an exit status when it printed help or an error.

@@ -17,6 +17,7 @@
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/loader.h"
 #include "kernels/pipeline/support.h"
 #include "kernels/pipeline/training.h"
 #include "kernels/transport/local_transport.h"
@@ -116,7 +117,24 @@ private:
         return fail(ErrorCode::Io, "cannot write {}", m_options.calibrate);
     }
 
+    /// One line that says why a rank asked for CUDA computes on the processor all the same.
+    void chooseBackend() const {
+        if (m_options.backend != "cuda" || rank() != 0) return;
+        const cuda::LoadedPlugin plugin = cuda::loadPlugin();
+        std::string why = plugin.why_not;
+        if (plugin) {
+            const cuda::DeviceCount devices = cuda::countDevices(*plugin.api);
+            why =
+                devices.count == 0
+                    ? devices.why_not
+                    : fmt::format("{} devices found, but the plugin has no training operations yet",
+                                  devices.count);
+        }
+        std::fprintf(stderr, "%s\n", cuda::fallbackLine(why).c_str());
+    }
+
     Status prepare() {
+        chooseBackend();
         m_status.steps = m_options.steps;
         std::error_code ignored;
         std::filesystem::create_directories(m_options.job, ignored);

@@ -79,6 +79,8 @@ struct PaperMemoryInput {
     int expert_matrices = 3;
     bool attention_square = true;  ///< the 4 b H s^2 term (absent with fused attention)
 };
+/// The paper's symbols of a plan (b is the global batch; one expert width, no GQA or MLA).
+[[nodiscard]] PaperMemoryInput paperInput(const Plan& plan);
 /// Corrected: attention activations of an EP rank are those of its b / EP sequences, and a stage
 /// holds min(M, PP - i) micro-batches. AsPublished: undivided, and PP - i.
 /// Equation 3: bytes on stage i under 1F1B.

@@ -69,6 +69,34 @@ Bytes paperStageSkew(const PaperMemoryInput& in, PaperReading reading) {
     return Bytes(in.num_layers / in.pp * more * microBatchActivation(in, reading));
 }
 
+template <>
+std::span<const EnumName<PaperReading>> enumNames<PaperReading>() {
+    static constexpr EnumName<PaperReading> rows[] = {{PaperReading::Corrected, "corrected"},
+                                                      {PaperReading::AsPublished, "as_published"}};
+    return rows;
+}
+
+PaperMemoryInput paperInput(const Plan& plan) {
+    const ModelSpec& model = plan.model;
+    const MoeSpec moe = model.moe.value_or(MoeSpec{});
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    PaperMemoryInput in{};
+    in.hidden_size = real(model.hidden_size);
+    in.num_layers = real(model.num_layers);
+    in.num_experts = real(moe.num_experts);
+    in.router_topk = real(moe.router_topk);
+    in.num_heads = real(model.attention.num_heads);
+    in.seq_len = real(plan.seq_len);
+    in.global_batch = real(plan.global_batch_size);
+    in.ffn = real(model.moe ? moe.moe_ffn_hidden_size : model.ffn_hidden_size);
+    in.pp = real(plan.layout.pp);
+    in.ep = real(plan.layout.ep);
+    in.num_microbatches = real(plan.numMicroBatches());
+    in.expert_matrices = static_cast<int>(mlpMatrices(model.moe ? moe.mlp : model.dense_mlp));
+    in.attention_square = false;
+    return in;
+}
+
 double paperParameters(const PaperMemoryInput& in, bool with_router) {
     const double router = with_router ? in.hidden_size * in.num_experts : 0.0;
     return in.num_layers * (4.0 * in.hidden_size * in.hidden_size +
