@@ -34,13 +34,15 @@ std::string launchScript(const LaunchRequest& request) {
         "cd {} || exit 3\n"
         "echo $$ > {}.part && mv {}.part {}\n"
         "# The ranks are told to stop by their launcher; this script only records how it ended.\n"
+        "# Room for its answer is taken now, while the disk has some.\n"
+        "printf '%-8s\\n' running > {}.part\n"
         "trap '' TERM INT HUP\n"
         "( trap - TERM INT HUP; exec {} ) > {} 2>&1\n"
         "status=$?\n"
-        "echo $status > {}.part && mv {}.part {}\n",
+        "printf '%-8s\\n' \"$status\" 1<> {}.part && mv {}.part {}\n",
         shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
-        shellCommand(rankCommand(request)), kLogFile, kExitStatusFile, kExitStatusFile,
-        kExitStatusFile);
+        kExitStatusFile, shellCommand(rankCommand(request)), kLogFile, kExitStatusFile,
+        kExitStatusFile, kExitStatusFile);
 }
 
 class MpirunJob final : public Job {
@@ -66,7 +68,7 @@ public:
         const bool cancelled = m_connection.readFile(file(kCancelledFile), 1).ok();
         status.state = cancelled ? JobState::Cancelled : JobState::Failed;
         if (!cancelled)
-            status.message = "the launcher ended without leaving an exit status; see log.txt";
+            status.message = "the launcher ended without leaving an exit status; " + lastLogLine();
         return status;
     }
 

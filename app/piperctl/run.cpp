@@ -79,9 +79,10 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const RunOptions& opt
             "{}: run '{}' in {}{}\n", toText(collected.outcome), collected.measured, options.output,
             collected.predicted.empty() ? "" : ", its prediction as '" + collected.predicted + "'");
     }
-    if (status.state != JobState::Finished)
-        printMessage(fmt::format("piperctl: {}: {}", toText(status.state),
-                                 status.message.empty() ? collected.reason : status.message));
+    if (status.state != JobState::Finished) {
+        printMessage(fmt::format("piperctl: {}: {}", toText(status.state), status.message));
+        if (collected.reason != status.message) printMessage("piperctl: " + collected.reason);
+    }
     return statusOf(status);
 }
 

@@ -58,6 +58,17 @@ Error notFound(const std::string& path, std::string_view what, std::string_view 
 constexpr std::string_view kChunkById =
     "SELECT stream, lane, begin_ns, end_ns, count, checksum, data, source_id FROM chunk WHERE id=?";
 
+/// A writer killed in the middle of a commit leaves a journal beside the file; only a connection
+/// that may write can play it back, after which the file reads as it was before that commit.
+Status playBackJournal(const std::filesystem::path& path) {
+    PIPER_ASSIGN(Database writer, Database::open(path.string(), Database::Mode::ReadWrite));
+    return writer.execute("SELECT count(*) FROM sqlite_master");
+}
+
+bool hasJournalToPlayBack(const Database& database) {
+    return (sqlite3_errcode(database.handle()) & 0xff) == SQLITE_READONLY;
+}
+
 }  // namespace
 
 Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) {
@@ -68,6 +79,10 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
     auto impl = std::make_unique<Impl>(std::move(database));
     PIPER_TRY(impl->database.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON"));
     Status identity = sqlite::checkIdentity(impl->database);
+    if (!identity.ok() && !write && hasJournalToPlayBack(impl->database)) {
+        PIPER_TRY(playBackJournal(path));
+        identity = sqlite::checkIdentity(impl->database);
+    }
     if (!identity.ok() && !write && isDamaged(impl->database)) {
         // A truncated file: SQLite reads what is there once told so.
         impl->addDamage("the file is shorter than it says or its first page is damaged");

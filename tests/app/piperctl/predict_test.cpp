@@ -42,8 +42,8 @@ TEST(PiperctlSearch, RanksFeasiblePlansAndSaysWhyOthersLost) {
     ASSERT_LE(plans.size(), 5U);
     double last = 1.0;
     for (const Json& plan : plans) {
-        EXPECT_LE(plan.at("mfu").get<double>(), last);
-        last = plan.at("mfu").get<double>();
+        EXPECT_LE(plan.at("prediction").at("mfu").get<double>(), last);
+        last = plan.at("prediction").at("mfu").get<double>();
     }
     EXPECT_GT(json.at("evaluated").get<int>(), json.at("feasible").get<int>());
     EXPECT_FALSE(json.at("rejections").empty());
@@ -59,7 +59,7 @@ TEST(PiperctlSearch, TheWrittenPlanPredictsTheSame) {
     const CommandResult predicted = piperctl({"predict", file, "--json"});
     ASSERT_EQ(predicted.exit_status, 0) << predicted.error_output;
     EXPECT_DOUBLE_EQ(document(predicted).at("mfu").get<double>(),
-                     document(found).at("plans").at(0).at("mfu").get<double>());
+                     document(found).at("plans").at(0).at("prediction").at("mfu").get<double>());
 }
 
 }  // namespace
