@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <QApplication>
+#include <QStandardPaths>
+#include <QSurfaceFormat>
+#include <cstdio>
+
+#include "app/common/files.h"
+#include "app/workbench/options.h"
+#include "app/workbench/session_run_controller.h"
+#include "app/workbench/settle.h"
+#include "app/workbench/slider_bench.h"
+#include "app/workbench/store_library.h"
+#include "app/workbench/thread_executor.h"
+#include "sessions/job_directory.h"
+#include "sessions/local_connection.h"
+#include "ui/models/text_format.h"
+#include "ui/views/explore_page.h"
+#include "ui/views/main_window.h"
+
+namespace {
+
+using namespace piper;
+using namespace piper::app;
+
+constexpr int kBenchMoves = 200;
+
+int report(const Error& error) {
+    std::fprintf(stderr, "piper-workbench: %s\n", error.text().c_str());
+    return exitStatus(error.code);
+}
+
+/// Before the application exists: what Qt reads at its start.
+void prepare(const Options& options) {
+    if (options.scale > 0.0) qputenv("QT_SCALE_FACTOR", QByteArray::number(options.scale));
+    QSurfaceFormat format;
+    format.setVersion(3, 3);
+    format.setProfile(QSurfaceFormat::CoreProfile);
+    QSurfaceFormat::setDefaultFormat(format);
+    QApplication::setApplicationName(QStringLiteral("piper-workbench"));
+    QApplication::setApplicationVersion(QStringLiteral(PIPER_VERSION));
+}
+
+QString defaultWorkspace() {
+    return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
+           QStringLiteral("/runs.piper");
+}
+
+/// What a window without arguments shows.
+Result<Plan> bundledPlan() {
+    PIPER_ASSIGN(const std::filesystem::path path, bundledExample("plans/mixtral-8x7b-h100.json"));
+    return ui::readPlanFile(QString::fromStdString(path.string()));
+}
+
+/// The plan the window starts with: the given one, that of the opened runs, or the bundled one.
+void startPlan(const Options& options, ui::Workbench& bench) {
+    bench.executor.submit(QStringLiteral("open-plan"), ui::Executor::Lane::Interactive,
+                          [&bench, path = options.plan](const ui::Executor::Context&) {
+                              auto plan = std::make_shared<Result<Plan>>(
+                                  path.isEmpty() ? bundledPlan() : ui::readPlanFile(path));
+                              return [&bench, plan] {
+                                  if (plan->ok())
+                                      bench.plan.setPlan(**plan);
+                                  else
+                                      Q_EMIT bench.plan.importFailed(ui::errorText(plan->error()));
+                              };
+                          });
+}
+
+/// Opens the file of the command line and shows its runs; the plan follows the measured run.
+void startWorkspace(const Options& options, ui::Workbench& bench) {
+    QObject::connect(
+        &bench.runs, &ui::RunsViewModel::historyChanged, &bench.runs,
+        [options, &bench] {
+            QString b = options.run_b;
+            for (const ui::RunSummary& run : bench.runs.history().runs())
+                if (options.run_b.isEmpty() && run.kind == RunKind::Measured) b = run.name;
+            bench.pair.select(bench.runs.workspace(), options.run_a, b);
+        },
+        Qt::SingleShotConnection);
+    QObject::connect(
+        &bench.pair, &ui::PairViewModel::changed, &bench.plan,
+        [options, &bench] {
+            if (!options.plan.isEmpty() || bench.pair.second().empty()) return;
+            const Run& run = *bench.pair.second().run;
+            const Result<Plan> plan = readPlanText(run.plan_json, "the plan of run " + run.name);
+            if (plan.ok()) bench.plan.setPlan(*plan);
+        },
+        Qt::SingleShotConnection);
+    bench.runs.openWorkspace(options.workspace);
+}
+
+/// Why the command line cannot be served, once everything was read.
+Status checkStart(const Options& options, const ui::Workbench& bench) {
+    if (!bench.plan.hasPlan())
+        return fail(ErrorCode::InvalidInput, "no plan could be opened{}",
+                    options.plan.isEmpty() ? std::string() : " from " + options.plan.toStdString());
+    if (!options.workspace.isEmpty() && bench.runs.workspace().isEmpty())
+        return fail(ErrorCode::InvalidInput, "{} could not be opened",
+                    options.workspace.toStdString());
+    return {};
+}
+
+Status oneShot(const Options& options, ui::MainWindow& window, ui::Workbench& bench) {
+    constexpr int kStartMs = 60'000;
+    if (!settle(window, bench.executor, kStartMs))
+        return fail(ErrorCode::External, "the window did not settle in {} s", kStartMs / 1000);
+    PIPER_TRY(checkStart(options, bench));
+    if (!options.bench.isEmpty()) {
+        PIPER_ASSIGN(const SliderBench result, benchSlider(window, bench, kBenchMoves));
+        std::printf("%s\n", benchJson(result).c_str());
+        return {};
+    }
+    if (auto* explore = window.currentPage() == ui::PageId::Explore
+                            ? qobject_cast<ui::ExplorePage*>(window.page(ui::PageId::Explore))
+                            : nullptr)
+        explore->startSearch();
+    return writeScreenshot(window, bench.executor, options.screenshot);
+}
+
+int runWindow(QApplication& application, const Options& options) {
+    ui::applyTheme(application, options.theme);
+    ThreadExecutor executor;
+    const StoreLibrary library;
+    const std::shared_ptr<Connection> local = openLocalConnection();
+    RunPlaces places;
+    places.worker = siblingProgram("piper-worker").string();
+    places.jobs_root = localJobsRoot().string();
+    ui::Workbench* workbench = nullptr;
+    places.workspace_file = [&workbench] {
+        const QString& open = workbench->runs.workspace();
+        return open.isEmpty() ? defaultWorkspace() : open;
+    };
+    SessionRunController controller(local, places);
+    ui::Workbench bench(executor, library, controller);
+    workbench = &bench;
+    if (const auto file = bundledExample("plans/olmoe-tiny.json"); file.ok())
+        bench.local_plan = QString::fromStdString(file->string());
+    bench.sessions.push_back(std::make_unique<ui::SessionViewModel>(
+        executor, QStringLiteral("This machine"),
+        [local]() -> Result<std::shared_ptr<Connection>> { return local; }));
+
+    ui::MainWindow window(bench);
+    startPlan(options, bench);
+    if (!options.workspace.isEmpty()) startWorkspace(options, bench);
+    window.resize(options.size);
+    window.showPage(options.page.value_or(ui::PageId::Plan));
+    QObject::connect(&bench.plan, &ui::PlanViewModel::importFailed, [](const QString& message) {
+        std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
+    });
+    QObject::connect(&bench.runs, &ui::RunsViewModel::failed, [](const QString& message) {
+        std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
+    });
+    window.show();
+    if (options.screenshot.isEmpty() && options.bench.isEmpty()) return QApplication::exec();
+    const Status status = oneShot(options, window, bench);
+    return status.ok() ? 0 : report(status.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    QStringList arguments;
+    for (int i = 0; i < argc; ++i) arguments << QString::fromLocal8Bit(argv[i]);
+    const Result<Options> options = parseOptions(arguments);
+    if (!options.ok()) return report(options.error());
+    if (options->help) {
+        std::printf("%s", qPrintable(helpText()));
+        return 0;
+    }
+    if (options->version) {
+        std::printf("piper-workbench %s\n", PIPER_VERSION);
+        return 0;
+    }
+    prepare(*options);
+    QApplication application(argc, argv);
+    return runWindow(application, *options);
+}

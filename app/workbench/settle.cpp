@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/workbench/settle.h"
+
+#include <QCoreApplication>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QPixmap>
+#include <QTimer>
+
+#include "ui/timeline/imgui_widget.h"
+
+namespace piper::app {
+namespace {
+
+constexpr int kTimeoutMs = 60'000;
+constexpr int kSliceMs = 10;
+/// Rounds of the event loop that must pass without new work: queued replots and layouts.
+constexpr int kQuietRounds = 5;
+
+void spin() {
+    QTimer wake;
+    wake.start(kSliceMs);
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+}
+
+}  // namespace
+
+bool settle(ui::MainWindow& window, const ui::Executor& executor, int timeout_ms) {
+    QElapsedTimer clock;
+    clock.start();
+    int quiet = 0;
+    while (quiet < kQuietRounds) {
+        if (clock.elapsed() > timeout_ms) return false;
+        spin();
+        bool ready = executor.idle();
+        for (const auto* canvas : window.findChildren<ui::ImGuiWidget*>())
+            if (canvas->isVisible() && canvas->framesPainted() == 0) ready = false;
+        quiet = ready ? quiet + 1 : 0;
+    }
+    return true;
+}
+
+Status writeScreenshot(ui::MainWindow& window, const ui::Executor& executor, const QString& path) {
+    if (!settle(window, executor, kTimeoutMs))
+        return fail(ErrorCode::External, "the page did not settle in {} s", kTimeoutMs / 1000);
+    const QPixmap picture = window.grab();
+    if (!picture.save(path, "PNG"))
+        return fail(ErrorCode::Io, "cannot write {}", path.toStdString());
+    return {};
+}
+
+}  // namespace piper::app

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/workbench/store_library.h"
+
+#include <cmath>
+#include <limits>
+
+#include "collectors/store/workspace.h"
+#include "core/run/statistics.h"
+#include "ui/models/model_card.h"
+#include "ui/models/text_format.h"
+
+namespace piper::app {
+namespace {
+
+/// Runs up to this size are read whole for the step time and loss columns of the history.
+constexpr std::int64_t kReadWholeEvents = 500'000;
+
+void fillFromRun(const Run& run, ui::RunSummary& row) {
+    const RunStatistics statistics = computeStatistics(run, 1);
+    row.step_seconds = static_cast<double>(statistics.step_ns_median) * 1e-9;
+    for (const RankTimeline& rank : run.ranks)
+        for (const StepRecord& step : rank.steps)
+            if (std::isfinite(step.loss)) row.last_loss = step.loss;
+}
+
+}  // namespace
+
+Result<std::vector<ui::RunSummary>> StoreLibrary::list(const QString& path) const {
+    PIPER_ASSIGN(Workspace file, Workspace::open(path.toStdString()));
+    PIPER_ASSIGN(const std::vector<RunSummary> rows, file.runs());
+    std::vector<ui::RunSummary> out;
+    for (const RunSummary& r : rows) {
+        ui::RunSummary row;
+        row.name = ui::text(r.name);
+        row.kind = r.kind;
+        row.outcome = r.outcome;
+        row.outcome_reason = ui::text(r.outcome_reason);
+        row.started_at = ui::text(r.started_at);
+        row.ranks = r.ranks;
+        row.steps = r.steps;
+        row.last_loss = std::numeric_limits<double>::quiet_NaN();
+        const Result<Run> run =
+            r.events <= kReadWholeEvents ? file.readRun(r.name) : file.readHeader(r.name);
+        if (run.ok()) {
+            const Result<Plan> plan = readPlanText(run->plan_json, "plan of run " + r.name);
+            if (plan.ok()) row.layout = ui::layoutText(*plan);
+            fillFromRun(*run, row);
+        }
+        out.push_back(std::move(row));
+    }
+    return out;
+}
+
+Result<Run> StoreLibrary::load(const QString& path, const QString& run) const {
+    PIPER_ASSIGN(Workspace file, Workspace::open(path.toStdString()));
+    return file.readRun(run.toStdString());
+}
+
+}  // namespace piper::app

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/workbench/thread_executor.h"
+
+#include <QMetaObject>
+#include <algorithm>
+
+namespace piper::app {
+
+ThreadExecutor::ThreadExecutor() {
+    for (auto& worker : m_workers) {
+        worker = std::make_unique<Worker>();
+        Worker& w = *worker;
+        w.thread = std::jthread([this, &w](const std::stop_token& stop) { loop(w, stop); });
+    }
+}
+
+ThreadExecutor::~ThreadExecutor() {
+    for (auto& [topic, stop] : m_stop) stop.request_stop();
+    for (auto& worker : m_workers) worker->thread.request_stop();
+    for (auto& worker : m_workers) worker->thread.join();
+}
+
+void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
+    cancel(topic);
+    Request request{topic, m_revision[topic], m_stop[topic], std::move(work)};
+    Worker& worker = *m_workers[static_cast<std::size_t>(lane)];
+    ++m_open;
+    {
+        const std::lock_guard lock(worker.mutex);
+        worker.waiting.push_back(std::move(request));
+    }
+    worker.wake.notify_one();
+}
+
+void ThreadExecutor::cancel(const QString& topic) {
+    ++m_revision[topic];
+    m_stop[topic].request_stop();
+    m_stop[topic] = {};
+    for (auto& worker : m_workers) {
+        const std::lock_guard lock(worker->mutex);
+        m_open -= static_cast<int>(
+            std::erase_if(worker->waiting, [&](const Request& r) { return r.topic == topic; }));
+    }
+}
+
+void ThreadExecutor::loop(Worker& worker, const std::stop_token& stop) {
+    while (true) {
+        Request request;
+        {
+            std::unique_lock lock(worker.mutex);
+            if (!worker.wake.wait(lock, stop, [&] { return !worker.waiting.empty(); })) return;
+            request = std::move(worker.waiting.front());
+            worker.waiting.pop_front();
+        }
+        execute(request);
+    }
+}
+
+void ThreadExecutor::execute(const Request& request) {
+    const auto send = [this, topic = request.topic, revision = request.revision](OnWindow done,
+                                                                                 bool last) {
+        QMetaObject::invokeMethod(
+            &m_receiver,
+            [this, topic, revision, done = std::move(done), last] {
+                deliver(topic, revision, done, last);
+            },
+            Qt::QueuedConnection);
+    };
+    const Context context{request.stop.get_token(),
+                          [&send](OnWindow done) { send(std::move(done), false); }};
+    send(request.work(context), true);
+}
+
+void ThreadExecutor::deliver(const QString& topic, std::uint64_t revision, OnWindow done,
+                             bool last) {
+    if (done && m_revision[topic] == revision) done();
+    if (last) --m_open;
+}
+
+}  // namespace piper::app

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "ui/models/executor.h"
+
+namespace piper::app {
+
+/// The executor of the program: one thread for what follows the finger, one for what may take
+/// long, so that a search does not hold the sliders up. Made and destroyed on the window's thread.
+class ThreadExecutor final : public ui::Executor {
+public:
+    ThreadExecutor();
+    ~ThreadExecutor() override;
+
+    void submit(const QString& topic, Lane lane, Work work) override;
+    void cancel(const QString& topic) override;
+    [[nodiscard]] bool idle() const override { return m_open == 0; }
+
+private:
+    struct Request {
+        QString topic;
+        std::uint64_t revision = 0;
+        std::stop_source stop;
+        Work work;
+    };
+    struct Worker {
+        std::mutex mutex;
+        std::condition_variable_any wake;
+        std::deque<Request> waiting;
+        std::jthread thread;
+    };
+    void loop(Worker& worker, const std::stop_token& stop);
+    void execute(const Request& request);
+    /// Runs on the window's thread when the request is still the newest of its topic.
+    void deliver(const QString& topic, std::uint64_t revision, OnWindow done, bool last);
+
+    QObject m_receiver;  ///< lives on the window's thread; pending deliveries end with it
+    std::array<std::unique_ptr<Worker>, 2> m_workers;
+    std::map<QString, std::uint64_t> m_revision;  ///< window's thread only
+    std::map<QString, std::stop_source> m_stop;   ///< window's thread only
+    std::atomic<int> m_open = 0;
+};
+
+}  // namespace piper::app

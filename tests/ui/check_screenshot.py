@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs piper-workbench --screenshot for a page and checks size and content of the PNG."""
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+
+def read_png(path):
+    """Width, height and the unfiltered-or-not pixel stream, enough to tell an empty picture."""
+    data = open(path, "rb").read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", "not a PNG"
+    width, height = struct.unpack(">II", data[16:24])
+    stream, at = b"", 8
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at:at + 4])
+        if data[at + 4:at + 8] == b"IDAT":
+            stream += data[at + 8:at + 8 + length]
+        at += 12 + length
+    return width, height, zlib.decompress(stream)
+
+
+def check(program, page, arguments, expected):
+    with tempfile.TemporaryDirectory() as folder:
+        png = folder + "/page.png"
+        command = [program, "--page", page, "--screenshot", png] + arguments
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}"
+        width, height, pixels = read_png(png)
+        assert (width, height) == expected, f"{(width, height)} is not {expected}"
+        assert len(set(pixels)) > 20, "the picture has next to no content"
+
+
+def main():
+    program, page = sys.argv[1:]
+    check(program, page, ["--size", "1280x800", "--theme", "dark"], (1280, 800))
+    check(program, page, ["--size", "1000x640", "--scale", "2", "--theme", "light"], (2000, 1280))
+
+
+if __name__ == "__main__":
+    main()

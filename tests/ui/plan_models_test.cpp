@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/paths.h"
+#include "tests/ui/example_plan.h"
+#include "ui/models/plan_summary.h"
+#include "ui/models/plan_view_model.h"
+
+namespace piper::ui {
+namespace {
+
+class PlanModels : public ::testing::Test {
+protected:
+    PlanModels() {
+        QObject::connect(&model, &PlanViewModel::predictionChanged, [&] { ++changes; });
+    }
+    void settle() { executor.runAll(); }
+
+    ManualExecutor executor;
+    PlanViewModel model{executor};
+    int changes = 0;
+};
+
+TEST_F(PlanModels, TheClosedFormIsThereAtOnceAndTheSimulationReplacesIt) {
+    model.setPlan(test::clusterPlan());
+    ASSERT_NE(model.prediction(), nullptr) << model.fault().toStdString();
+    EXPECT_EQ(model.mode(), PredictMode::ClosedForm);
+    EXPECT_GT(model.prediction()->mfu, 0.0);
+    EXPECT_LT(model.prediction()->mfu, 1.0);
+    EXPECT_EQ(changes, 1);
+    settle();
+    EXPECT_EQ(model.mode(), PredictMode::Simulated);
+    EXPECT_EQ(changes, 2);
+}
+
+TEST_F(PlanModels, AStaleAnswerIsDropped) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    int answers = 0;
+    QObject::connect(&model, &PlanViewModel::legalValuesChanged, [&] { ++answers; });
+    model.setKnob(Knob::RouterTopk, 4);
+    // The user moves on while the answer for top-k 4 is on its way.
+    ASSERT_TRUE(executor.runOne([&] { model.setKnob(Knob::RouterTopk, 1); }));
+    EXPECT_EQ(answers, 0);
+    EXPECT_EQ(model.mode(), PredictMode::ClosedForm);
+    settle();
+    EXPECT_EQ(answers, 1);
+    EXPECT_EQ(model.mode(), PredictMode::Simulated);
+    EXPECT_EQ(model.plan().model.moe->router_topk, 1);
+    EXPECT_DOUBLE_EQ(model.prediction()->mfu, predict(model.plan())->mfu);
+}
+
+TEST_F(PlanModels, SlidersKnowTheLegalValuesOnly) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    for (const KnobInfo& info : knobTable()) {
+        const auto& legal = model.legal(info.knob);
+        ASSERT_FALSE(legal.empty()) << info.key;
+        EXPECT_TRUE(std::is_sorted(legal.begin(), legal.end())) << info.key;
+        EXPECT_TRUE(std::count(legal.begin(), legal.end(), model.value(info.knob))) << info.key;
+        for (const std::int64_t value : legal)
+            EXPECT_TRUE(validatePlan(withKnob(model.plan(), info.knob, value)).empty())
+                << info.key << " " << value;
+    }
+    const auto& ep = model.legal(Knob::Ep);
+    EXPECT_EQ(std::count(ep.begin(), ep.end(), 7), 0) << "8 experts do not divide by 7";
+}
+
+TEST_F(PlanModels, AnIllegalValueIsRefusedWithItsReason) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    QString reason;
+    QObject::connect(&model, &PlanViewModel::rejected,
+                     [&](Knob, qint64, const QString& why) { reason = why; });
+    model.setKnob(Knob::Ep, 7);
+    EXPECT_EQ(model.plan().layout.ep, 8);
+    EXPECT_TRUE(reason.startsWith(QStringLiteral("ep 7: "))) << reason.toStdString();
+    EXPECT_TRUE(reason.contains(QStringLiteral("8"))) << reason.toStdString();
+    model.setKnob(Knob::Tp, 0);
+    EXPECT_TRUE(reason.contains(QStringLiteral("below 1"))) << reason.toStdString();
+}
+
+TEST_F(PlanModels, DpFollowsWhenAnotherDegreeMoves) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    model.setKnob(Knob::Pp, 8);
+    EXPECT_EQ(model.plan().layout.pp, 8);
+    EXPECT_EQ(model.plan().layout.dp, 8);
+    EXPECT_EQ(model.plan().layout.world(), 64);
+}
+
+TEST_F(PlanModels, ABrokenPlanShowsItsViolationsAndNoNumbers) {
+    Plan plan = test::clusterPlan();
+    plan.layout.ep = 7;
+    model.setPlan(plan);
+    EXPECT_EQ(model.prediction(), nullptr);
+    EXPECT_FALSE(model.violations().empty());
+    settle();
+    EXPECT_EQ(model.prediction(), nullptr);
+}
+
+TEST_F(PlanModels, AModelFileIsImportedOnTheExecutorAndABadOneIsRefused) {
+    model.setPlan(test::clusterPlan());
+    const auto path = piper::test::sourceDir() / "packaging/examples/configs/OLMoE-1B-7B-0924.json";
+    model.importModel(QString::fromStdString(path.string()));
+    EXPECT_EQ(model.plan().model.moe->num_experts, 8) << "no file is read before the executor runs";
+    settle();
+    EXPECT_EQ(model.plan().model.moe->num_experts, 64);
+    QString message;
+    QObject::connect(&model, &PlanViewModel::importFailed,
+                     [&](const QString& why) { message = why; });
+    model.importModel(QStringLiteral("/nonexistent/config.json"));
+    settle();
+    EXPECT_TRUE(message.contains(QStringLiteral("/nonexistent/config.json")));
+    EXPECT_EQ(model.plan().model.moe->num_experts, 64);
+}
+
+TEST_F(PlanModels, EveryMetricHasAUnitAndADefinition) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    const auto metrics = planMetrics(model.plan(), *model.prediction());
+    ASSERT_EQ(metrics.size(), 6U);
+    for (const Metric& m : metrics) {
+        EXPECT_TRUE(m.value.contains(u' ')) << m.id.toStdString() << ": " << m.value.toStdString();
+        EXPECT_FALSE(m.definition.isEmpty()) << m.id.toStdString();
+    }
+    EXPECT_FALSE(bottleneckText(*model.prediction()).isEmpty());
+}
+
+TEST_F(PlanModels, PhaseSharesAreSortedAndNoneIsLost) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    double sum = 0.0, shown = 0.0;
+    for (const Seconds s : model.prediction()->phase) sum += s.value;
+    double last = 1e300;
+    for (const PhaseShare& share : phaseShares(*model.prediction())) {
+        EXPECT_LE(share.time.value, last);
+        last = share.time.value;
+        shown += share.time.value;
+    }
+    EXPECT_NEAR(shown, sum, 1e-12);
+}
+
+TEST(NearestLegal, GoesByRatio) {
+    const std::vector<std::int64_t> legal = {1, 2, 4, 8, 64};
+    EXPECT_EQ(nearestLegal(legal, 3), 4);
+    EXPECT_EQ(nearestLegal(legal, 20), 8);
+    EXPECT_EQ(nearestLegal(legal, 1000), 64);
+    EXPECT_EQ(nearestLegal({}, 5), 5);
+}
+
+}  // namespace
+}  // namespace piper::ui

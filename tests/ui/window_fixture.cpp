@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/window_fixture.h"
+
+#include <QImage>
+#include <QTest>
+#include <set>
+
+#include "app/workbench/settle.h"
+#include "sessions/local_connection.h"
+
+namespace piper::ui::test {
+
+WindowTest::WindowTest() : m_connection(openLocalConnection()) {
+    app::RunPlaces places;
+    places.worker = piper::test::program("piper-worker");
+    places.jobs_root = (m_directory.path() / "jobs").string();
+    places.workspace_file = [this] {
+        return QString::fromStdString((m_directory.path() / "runs.piper").string());
+    };
+    m_controller = std::make_unique<app::SessionRunController>(m_connection, places);
+    m_workbench = std::make_unique<Workbench>(m_executor, m_library, *m_controller);
+    m_workbench->sessions.push_back(std::make_unique<SessionViewModel>(
+        m_executor, QStringLiteral("This machine"),
+        [c = m_connection]() -> Result<std::shared_ptr<Connection>> { return c; }));
+    m_window = std::make_unique<MainWindow>(*m_workbench);
+}
+
+WindowTest::~WindowTest() = default;
+
+void WindowTest::open(const Plan& plan) {
+    m_workbench->plan.setPlan(plan);
+    m_window->show();
+    ASSERT_TRUE(QTest::qWaitForWindowExposed(m_window.get(), 20'000));
+    ASSERT_TRUE(settled());
+}
+
+bool WindowTest::waitFor(const std::function<bool()>& condition, int timeout_ms) {
+    const bool held = QTest::qWaitFor(condition, timeout_ms);
+    EXPECT_TRUE(held) << "not reached in " << timeout_ms << " ms";
+    return held;
+}
+
+bool WindowTest::settled() {
+    const bool settled = app::settle(*m_window, m_executor, 60'000);
+    EXPECT_TRUE(settled);
+    return settled;
+}
+
+int numColours(const QImage& image, int limit) {
+    std::set<QRgb> seen;
+    for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) {
+            seen.insert(image.pixel(x, y));
+            if (static_cast<int>(seen.size()) >= limit) return limit;
+        }
+    return static_cast<int>(seen.size());
+}
+
+}  // namespace piper::ui::test

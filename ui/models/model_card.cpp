@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/models/model_card.h"
+
+#include "ui/models/text_format.h"
+
+namespace piper::ui {
+namespace {
+
+QString number(std::int64_t v) {
+    return countText(static_cast<double>(v));
+}
+
+QString attentionText(const AttentionSpec& a) {
+    if (a.kind == AttentionKind::Mla)
+        return QStringLiteral("MLA, %1 heads, KV rank %2").arg(a.num_heads).arg(a.kv_lora_rank);
+    if (a.num_kv_heads == a.num_heads)
+        return QStringLiteral("MHA, %1 heads of %2").arg(a.num_heads).arg(a.head_dim);
+    return QStringLiteral("GQA, %1 heads of %2, %3 KV")
+        .arg(a.num_heads)
+        .arg(a.head_dim)
+        .arg(a.num_kv_heads);
+}
+
+}  // namespace
+
+std::vector<CardRow> modelCard(const ModelSpec& model) {
+    const ModelParameters p = modelParameters(model);
+    std::vector<CardRow> out;
+    out.push_back({QStringLiteral("Parameters"),
+                   QStringLiteral("%1 (%2 active)")
+                       .arg(parametersText(static_cast<double>(p.total)),
+                            parametersText(static_cast<double>(p.active))),
+                   QStringLiteral("All parameters, and those one token passes through.")});
+    out.push_back({QStringLiteral("Layers"),
+                   QStringLiteral("%1 (%2 MoE)").arg(model.num_layers).arg(model.numMoeLayers()),
+                   QStringLiteral("Transformer layers.")});
+    out.push_back({QStringLiteral("Hidden size"), number(model.hidden_size), {}});
+    out.push_back({QStringLiteral("Attention"), attentionText(model.attention), {}});
+    if (model.moe) {
+        out.push_back({QStringLiteral("Experts"),
+                       QStringLiteral("%1, top-%2, width %3")
+                           .arg(model.moe->num_experts)
+                           .arg(model.moe->router_topk)
+                           .arg(number(model.moe->moe_ffn_hidden_size)),
+                       QStringLiteral("Routed experts of a layer, experts a token is sent to, "
+                                      "intermediate size of one expert.")});
+        if (model.moe->shared_ffn_hidden_size > 0)
+            out.push_back(
+                {QStringLiteral("Shared experts"),
+                 QStringLiteral("width %1").arg(number(model.moe->shared_ffn_hidden_size)),
+                 {}});
+    }
+    out.push_back({QStringLiteral("Vocabulary"), number(model.vocab_size), {}});
+    return out;
+}
+
+std::vector<CardRow> clusterCard(const ClusterSpec& cluster) {
+    std::vector<CardRow> out;
+    out.push_back({QStringLiteral("Devices"),
+                   QStringLiteral("%1 × %2 %3")
+                       .arg(cluster.nodes)
+                       .arg(cluster.devices_per_node)
+                       .arg(text(cluster.device.name)),
+                   QStringLiteral("Nodes × devices of a node.")});
+    out.push_back({QStringLiteral("Memory"),
+                   bytesText(cluster.device.memory) + QStringLiteral(" /device"),
+                   text(cluster.device.source)});
+    for (const LinkLevel& level : cluster.levels)
+        out.push_back(
+            {text(level.name),
+             text(humanBytesPerSecond(level.bandwidth)) + QStringLiteral(", ") +
+                 secondsText(level.latency),
+             QStringLiteral("Bandwidth of a device and direction; latency of a message. ") +
+                 text(level.source)});
+    out.push_back(
+        {QStringLiteral("Calibration"),
+         cluster.curves.empty()
+             ? QStringLiteral("not measured")
+             : QStringLiteral("measured %1").arg(text(cluster.curves.measured_at)),
+         QStringLiteral("Whether curves measured on this cluster back the predictions.")});
+    return out;
+}
+
+QString layoutText(const Plan& plan) {
+    const Layout& l = plan.layout;
+    QString out =
+        QStringLiteral("tp %1 · pp %2 · ep %3 · dp %4").arg(l.tp).arg(l.pp).arg(l.ep).arg(l.dp);
+    if (l.cp > 1) out += QStringLiteral(" · cp %1").arg(l.cp);
+    if (l.etp > 1) out += QStringLiteral(" · etp %1").arg(l.etp);
+    if (l.vpp > 1) out += QStringLiteral(" · vpp %1").arg(l.vpp);
+    return out + QStringLiteral(" · micro-batch %1").arg(plan.micro_batch_size);
+}
+
+}  // namespace piper::ui

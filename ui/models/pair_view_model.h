@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <memory>
+
+#include "core/run/statistics.h"
+#include "ui/models/executor.h"
+#include "ui/models/plan_view_model.h"
+#include "ui/models/run_controller.h"
+#include "ui/timeline/timeline_source.h"
+
+namespace piper::ui {
+
+/// A run with what the views need of it; immutable once made.
+struct ShownRun {
+    std::shared_ptr<const Run> run;
+    std::shared_ptr<const TimelineSource> timeline;
+    [[nodiscard]] bool empty() const { return run == nullptr; }
+};
+
+/// The two runs of the timeline and compare pages, A above B. A is the modelled run of B's own plan
+/// unless another is chosen; without a measured run A is the model of the current plan.
+class PairViewModel : public QObject {
+    Q_OBJECT
+public:
+    PairViewModel(Executor& executor, const RunLibrary& library, PlanViewModel& plan,
+                  QObject* parent = nullptr);
+
+    [[nodiscard]] const ShownRun& first() const { return m_first; }
+    [[nodiscard]] const ShownRun& second() const { return m_second; }
+    /// Null unless both runs are there.
+    [[nodiscard]] const Comparison* comparison() const { return m_comparison.get(); }
+    [[nodiscard]] const QString& status() const { return m_status; }
+
+    /// Names of runs in the workspace; an empty `a` takes the model of b's plan, an empty `b`
+    /// shows the current plan's model alone.
+    void select(const QString& workspace, const QString& a, const QString& b);
+
+    /// Without a measured run: models the current plan when it moved on since the last time.
+    void followPlan();
+
+Q_SIGNALS:
+    void changed();
+
+private:
+    struct Loaded;
+    void accept(Loaded loaded);
+
+    Executor& m_executor;
+    const RunLibrary& m_library;
+    PlanViewModel& m_plan;
+    ShownRun m_first;
+    ShownRun m_second;
+    std::shared_ptr<const Comparison> m_comparison;
+    bool m_has_second = false;  ///< a second run was asked for
+    std::uint64_t m_plan_revision = 0;
+    QString m_status;
+};
+
+/// The model of a plan as a run with its timeline, for the executor.
+[[nodiscard]] Result<ShownRun> modelledRun(const Plan& plan, bool every_rank);
+[[nodiscard]] ShownRun shownRun(Run run);
+
+}  // namespace piper::ui

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QAbstractTableModel>
+#include <vector>
+
+#include "core/search/search.h"
+
+namespace piper::ui {
+
+/// Ranked plans as a table; Qt::UserRole gives the sortable number of a cell.
+class RankedPlansModel : public QAbstractTableModel {
+    Q_OBJECT
+public:
+    enum Column {
+        Rank,
+        Mfu,
+        Step,
+        Tokens,
+        Memory,
+        Bubble,
+        Exposed,
+        Tp,
+        Pp,
+        Ep,
+        Dp,
+        Micro,
+        Limit,
+        ColumnCount
+    };
+
+    using QAbstractTableModel::QAbstractTableModel;
+
+    void setPlans(std::vector<RankedPlan> plans);
+    [[nodiscard]] const RankedPlan& planAt(int row) const {
+        return m_plans[static_cast<std::size_t>(row)];
+    }
+
+    [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
+    [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
+    [[nodiscard]] QVariant data(const QModelIndex& index, int role) const override;
+    [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                      int role) const override;
+
+private:
+    std::vector<RankedPlan> m_plans;
+};
+
+/// Why the other layouts lost.
+class RejectionsModel : public QAbstractTableModel {
+    Q_OBJECT
+public:
+    enum Column { Layout, Rule, Message, ColumnCount };
+
+    using QAbstractTableModel::QAbstractTableModel;
+
+    void setRejections(std::vector<Rejection> rejections);
+
+    [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
+    [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
+    [[nodiscard]] QVariant data(const QModelIndex& index, int role) const override;
+    [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                      int role) const override;
+
+private:
+    std::vector<Rejection> m_rejections;
+};
+
+/// Header and rows, tab separated: for tests and for copying.
+[[nodiscard]] QString tableText(const QAbstractItemModel& model);
+
+}  // namespace piper::ui

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <memory>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/plan/plan.h"
+#include "core/run/run.h"
+
+namespace piper::ui {
+
+struct RunRequest {
+    std::shared_ptr<const Plan> plan;
+    qint64 steps = 20;
+};
+
+/// What is known of a run while it goes on.
+struct RunProgress {
+    int step = 0;
+    int steps = 0;
+    double loss = 0.0;  ///< NaN before the first step
+    double tokens_per_second = 0.0;
+    QString message;  ///< "starting 4 ranks", the place in a queue
+};
+
+struct RunEnd {
+    RunOutcome outcome = RunOutcome::Finished;
+    QString workspace;  ///< path of the workspace file that holds what was recorded
+    QString run;        ///< its name there
+    QString reason;     ///< why it failed, in one sentence
+};
+
+/// Starts the plan's ranks through a session and reports; implemented over sessions in the
+/// program. Calls return at once; signals come on the window's thread.
+class RunController : public QObject {
+    Q_OBJECT
+public:
+    using QObject::QObject;
+    ~RunController() override = default;
+
+    /// Why this plan cannot be launched here, empty when it can. Pure: touches nothing outside.
+    [[nodiscard]] virtual QString whyNot(const Plan& plan) const = 0;
+    [[nodiscard]] virtual bool running() const = 0;
+    virtual void start(const RunRequest& request) = 0;
+    /// Ends every rank; what was recorded is collected and finished() follows.
+    virtual void cancel() = 0;
+    /// Leaves the ranks running and stops watching; the job directory is kept for `attach`.
+    virtual void detach() = 0;
+
+Q_SIGNALS:
+    void progressed(const piper::ui::RunProgress& progress);
+    void logged(const QString& lines);
+    void finished(const piper::ui::RunEnd& end);
+};
+
+/// One row of a workspace file's history.
+struct RunSummary {
+    QString name;  ///< unique in the file
+    RunKind kind = RunKind::Measured;
+    RunOutcome outcome = RunOutcome::Finished;
+    QString outcome_reason;
+    QString started_at;
+    QString layout;
+    qint64 ranks = 0;
+    qint64 steps = 0;
+    double step_seconds = 0.0;  ///< median, 0 unknown
+    double last_loss = 0.0;     ///< NaN unknown
+};
+
+/// Reads workspace files; implemented over collectors/store in the program. Calls block and are
+/// made on the executor only.
+class RunLibrary {
+public:
+    virtual ~RunLibrary() = default;
+    [[nodiscard]] virtual Result<std::vector<RunSummary>> list(const QString& workspace) const = 0;
+    [[nodiscard]] virtual Result<Run> load(const QString& workspace, const QString& run) const = 0;
+};
+
+}  // namespace piper::ui

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <QPointF>
+#include <vector>
+
+#include "ui/models/executor.h"
+#include "ui/models/plan_view_model.h"
+#include "ui/models/run_controller.h"
+#include "ui/models/run_history_model.h"
+
+namespace piper::ui {
+
+/// The run that goes on and the history of the open workspace file.
+class RunsViewModel : public QObject {
+    Q_OBJECT
+public:
+    RunsViewModel(Executor& executor, const RunLibrary& library, RunController& controller,
+                  PlanViewModel& plan, QObject* parent = nullptr);
+
+    [[nodiscard]] RunHistoryModel& history() { return m_history; }
+    [[nodiscard]] const QString& workspace() const { return m_workspace; }
+    [[nodiscard]] bool running() const { return m_controller.running(); }
+    /// Why the current plan cannot be launched here; empty when it can.
+    [[nodiscard]] QString whyNot() const;
+    [[nodiscard]] const RunProgress& progress() const { return m_progress; }
+    [[nodiscard]] const std::vector<QPointF>& loss() const { return m_loss; }
+    [[nodiscard]] const QString& log() const { return m_log; }
+    /// One sentence on the state of the last or current run.
+    [[nodiscard]] const QString& status() const { return m_status; }
+
+    void start(qint64 steps);
+    void cancel();
+    void detach();
+    /// Reads the history of a workspace file on the executor; failed() when it cannot.
+    void openWorkspace(const QString& path);
+
+Q_SIGNALS:
+    void changed();         ///< progress, status, log
+    void historyChanged();  ///< another file, or a run was added
+    /// A run ended and its workspace is open: its name there, empty when nothing was recorded.
+    void runEnded(const QString& run);
+    void failed(const QString& message);
+
+private:
+    void onProgress(const RunProgress& progress);
+    void onFinished(const RunEnd& end);
+
+    Executor& m_executor;
+    const RunLibrary& m_library;
+    RunController& m_controller;
+    PlanViewModel& m_plan;
+    RunHistoryModel m_history;
+    QString m_workspace;
+    QString m_pending_run;
+    RunProgress m_progress;
+    std::vector<QPointF> m_loss;
+    QString m_log;
+    QString m_status;
+};
+
+}  // namespace piper::ui

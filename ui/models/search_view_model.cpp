@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/models/search_view_model.h"
+
+#include <QElapsedTimer>
+
+#include "ui/models/text_format.h"
+
+namespace piper::ui {
+namespace {
+
+constexpr int kProgressEveryMs = 50;
+const QString kTopic = QStringLiteral("search");
+
+Result<SearchResult> runSearch(const SearchSpace& space, const Executor::Context& context,
+                               const std::function<void(const SearchProgress&)>& report) {
+    QElapsedTimer total;
+    total.start();
+    QElapsedTimer since_report;
+    since_report.start();
+    Result<SearchResult> result =
+        searchPlans(space, sequentialFor(), context.stop, [&](const SearchProgress& p) {
+            if (since_report.elapsed() < kProgressEveryMs) return;
+            since_report.restart();
+            report(p);
+        });
+    if (result.ok()) result->seconds = static_cast<double>(total.nsecsElapsed()) * 1e-9;
+    return result;
+}
+
+}  // namespace
+
+SearchViewModel::SearchViewModel(Executor& executor, QObject* parent)
+    : QObject(parent),
+      m_executor(executor),
+      m_status(QStringLiteral("Press Search to rank the plans of this model on this cluster.")) {}
+
+void SearchViewModel::start(const Plan& base, std::vector<std::string> fixed, Objective objective,
+                            std::size_t top) {
+    SearchSpace space;
+    space.base = base;
+    space.fixed = std::move(fixed);
+    space.objective = objective;
+    space.top = top;
+    m_running = true;
+    m_fraction = 0.0;
+    m_status = QStringLiteral("Searching…");
+    m_executor.submit(
+        kTopic, Executor::Lane::Background,
+        [space = std::move(space), this](const Executor::Context& context) -> Executor::OnWindow {
+            auto result = std::make_shared<Result<SearchResult>>(
+                runSearch(space, context, [&](const SearchProgress& p) {
+                    const double best = p.best != nullptr ? p.best->prediction.mfu : 0.0;
+                    context.post([this, done = p.done, total = p.total, best] {
+                        progress(done, total, best);
+                    });
+                }));
+            return [result, this] { finish(std::move(*result)); };
+        });
+    Q_EMIT changed();
+}
+
+void SearchViewModel::cancel() {
+    if (!m_running) return;
+    m_executor.cancel(kTopic);
+    m_running = false;
+    m_status = QStringLiteral("Search cancelled.");
+    Q_EMIT changed();
+}
+
+void SearchViewModel::progress(std::int64_t done, std::int64_t total, double best_mfu) {
+    m_fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0.0;
+    m_status =
+        QStringLiteral("%1 of %2 plans")
+            .arg(countText(static_cast<double>(done)), countText(static_cast<double>(total)));
+    if (best_mfu > 0) m_status += QStringLiteral(", best MFU %1").arg(percentText(best_mfu));
+    Q_EMIT changed();
+}
+
+void SearchViewModel::finish(Result<SearchResult> result) {
+    m_running = false;
+    m_fraction = 1.0;
+    if (!result.ok()) {
+        m_status = errorText(result.error());
+        Q_EMIT changed();
+        return;
+    }
+    m_status = QStringLiteral("%1 plans evaluated in %2, %3 feasible, the best %4 shown.")
+                   .arg(countText(static_cast<double>(result->evaluated)),
+                        secondsText(Seconds(result->seconds)),
+                        countText(static_cast<double>(result->feasible)),
+                        countText(static_cast<double>(result->plans.size())));
+    m_plans.setPlans(std::move(result->plans));
+    m_rejections.setRejections(std::move(result->rejections));
+    Q_EMIT changed();
+}
+
+}  // namespace piper::ui

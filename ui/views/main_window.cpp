@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/views/main_window.h"
+
+#include <QCloseEvent>
+#include <QHBoxLayout>
+#include <QListWidget>
+#include <QMessageBox>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QShortcut>
+#include <QStackedWidget>
+#include <QStatusBar>
+
+#include "ui/views/compare_page.h"
+#include "ui/views/explore_page.h"
+#include "ui/views/export_page.h"
+#include "ui/views/plan_page.h"
+#include "ui/views/runs_page.h"
+#include "ui/views/schedule_page.h"
+#include "ui/views/sessions_page.h"
+#include "ui/views/timeline_page.h"
+
+namespace piper::ui {
+namespace {
+
+constexpr int kNavigationWidth = 136;
+constexpr int kNavigationRow = 34;
+constexpr int kMessageMs = 15'000;
+
+bool showsRuns(PageId page) {
+    return page == PageId::Timeline || page == PageId::Compare;
+}
+
+}  // namespace
+
+MainWindow::MainWindow(Workbench& workbench, QWidget* parent)
+    : QMainWindow(parent),
+      ask_on_close([this] { return askUser(); }),
+      m_workbench(workbench),
+      m_navigation(new QListWidget(this)),
+      m_stack(new QStackedWidget(this)) {
+    setWindowTitle(QStringLiteral("Piper Workbench"));
+    makeNavigation();
+    auto* body = new QWidget(this);
+    auto* layout = new QHBoxLayout(body);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(m_navigation);
+    layout->addWidget(m_stack, 1);
+    setCentralWidget(body);
+    for (int i = 0; i < kNumPages; ++i) m_stack->addWidget(new QWidget(m_stack));
+    connectModels();
+    resize(1600, 900);
+    showPage(PageId::Plan);
+}
+
+void MainWindow::makeNavigation() {
+    m_navigation->setObjectName(QStringLiteral("navigation"));
+    m_navigation->setAccessibleName(QStringLiteral("Pages"));
+    m_navigation->setFixedWidth(kNavigationWidth);
+    m_navigation->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    for (int i = 0; i < kNumPages; ++i) {
+        auto* item = new QListWidgetItem(pageTitle(static_cast<PageId>(i)), m_navigation);
+        item->setSizeHint(QSize(0, kNavigationRow));
+        item->setToolTip(QStringLiteral("%1 (Ctrl+%2)").arg(item->text()).arg(i + 1));
+        auto* key = new QShortcut(QKeySequence(QStringLiteral("Ctrl+%1").arg(i + 1)), this);
+        connect(key, &QShortcut::activated, this, [this, i] { showPage(static_cast<PageId>(i)); });
+    }
+    drawIcons();
+    connect(m_navigation, &QListWidget::currentRowChanged, this,
+            [this](int row) { showPage(static_cast<PageId>(row)); });
+}
+
+void MainWindow::drawIcons() {
+    const QColor colour = palette().color(QPalette::WindowText);
+    for (int i = 0; i < m_navigation->count(); ++i)
+        m_navigation->item(i)->setIcon(
+            pageIcon(static_cast<PageId>(i), colour, devicePixelRatioF()));
+}
+
+void MainWindow::connectModels() {
+    const auto say = [this](const QString& message) {
+        statusBar()->showMessage(message, kMessageMs);
+    };
+    connect(&m_workbench.runs, &RunsViewModel::failed, this, say);
+    connect(&m_workbench.runs, &RunsViewModel::runEnded, this, &MainWindow::runEnded);
+    connect(&m_workbench.plan, &PlanViewModel::importFailed, this, say);
+    connect(&m_workbench.plan, &PlanViewModel::planChanged, this, [this] {
+        if (showsRuns(currentPage())) m_workbench.pair.followPlan();
+    });
+}
+
+QWidget* MainWindow::makePage(PageId id) {
+    switch (id) {
+        case PageId::Sessions:
+            return new SessionsPage(m_workbench);
+        case PageId::Plan:
+            return new PlanPage(m_workbench);
+        case PageId::Explore: {
+            auto* explore = new ExplorePage(m_workbench);
+            connect(explore, &ExplorePage::planChosen, this, [this] { showPage(PageId::Plan); });
+            return explore;
+        }
+        case PageId::Schedule:
+            return new SchedulePage(m_workbench);
+        case PageId::Runs: {
+            auto* runs = new RunsPage(m_workbench);
+            connect(runs, &RunsPage::runChosen, this, [this](const QString& run) {
+                m_workbench.pair.select(m_workbench.runs.workspace(), {}, run);
+                showPage(PageId::Timeline);
+            });
+            return runs;
+        }
+        case PageId::Timeline:
+            return new TimelinePage(m_workbench);
+        case PageId::Compare:
+            return new ComparePage(m_workbench);
+        case PageId::Export:
+            return new ExportPage(m_workbench);
+    }
+    return nullptr;
+}
+
+QWidget* MainWindow::page(PageId id) {
+    const auto index = static_cast<std::size_t>(id);
+    if (m_pages[index] == nullptr) {
+        m_pages[index] = makePage(id);
+        QWidget* placeholder = m_stack->widget(static_cast<int>(index));
+        // A small screen scrolls instead of making the window larger than itself.
+        auto* scroll = new QScrollArea(m_stack);
+        scroll->setFrameShape(QFrame::NoFrame);
+        scroll->setWidgetResizable(true);
+        scroll->setWidget(m_pages[index]);
+        m_stack->insertWidget(static_cast<int>(index), scroll);
+        m_stack->removeWidget(placeholder);
+        delete placeholder;
+    }
+    return m_pages[index];
+}
+
+void MainWindow::showPage(PageId id) {
+    if (showsRuns(id)) m_workbench.pair.followPlan();
+    static_cast<void>(page(id));
+    m_stack->setCurrentIndex(static_cast<int>(id));
+    m_navigation->setCurrentRow(static_cast<int>(id));
+}
+
+PageId MainWindow::currentPage() const {
+    return static_cast<PageId>(m_stack->currentIndex());
+}
+
+void MainWindow::runEnded(const QString& run) {
+    statusBar()->showMessage(m_workbench.runs.status(), kMessageMs);
+    if (!run.isEmpty()) m_workbench.pair.select(m_workbench.runs.workspace(), {}, run);
+    if (m_close_when_ended) close();
+}
+
+MainWindow::OnClose MainWindow::askUser() {
+    QMessageBox box(QMessageBox::Question, QStringLiteral("A run goes on"),
+                    QStringLiteral("A run goes on. Everything recorded so far is kept either way."),
+                    QMessageBox::NoButton, this);
+    auto* keep = box.addButton(QStringLiteral("Keep it running"), QMessageBox::AcceptRole);
+    auto* stop = box.addButton(QStringLiteral("Stop the run"), QMessageBox::DestructiveRole);
+    box.addButton(QStringLiteral("Stay here"), QMessageBox::RejectRole);
+    box.exec();
+    if (box.clickedButton() == keep) return OnClose::KeepRunning;
+    return box.clickedButton() == stop ? OnClose::StopRun : OnClose::StayOpen;
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+    if (!m_workbench.runs.running()) {
+        event->accept();
+        return;
+    }
+    switch (ask_on_close()) {
+        case OnClose::KeepRunning:
+            m_workbench.runs.detach();
+            event->accept();
+            return;
+        case OnClose::StopRun:
+            // The window closes by itself once the ranks have ended and their files are collected.
+            m_close_when_ended = true;
+            m_workbench.runs.cancel();
+            event->ignore();
+            return;
+        case OnClose::StayOpen:
+            event->ignore();
+            return;
+    }
+}
+
+void MainWindow::changeEvent(QEvent* event) {
+    QMainWindow::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange && m_navigation != nullptr) drawIcons();
+}
+
+}  // namespace piper::ui

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/views/plan_page.h"
+
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QGridLayout>
+#include <QMimeData>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QVBoxLayout>
+
+#include "ui/models/text_format.h"
+#include "ui/plots/stacked_memory_plot.h"
+#include "ui/views/knob_control.h"
+#include "ui/views/widgets.h"
+
+namespace piper::ui {
+namespace {
+
+constexpr std::size_t kNumTiles = 6;
+constexpr int kLeftWidth = 520;
+
+QString violationsText(const std::vector<Violation>& violations) {
+    QString out;
+    for (const Violation& v : violations) {
+        out += QStringLiteral("• ") + text(v.message);
+        if (!v.fix.empty()) {
+            QStringList fixes;
+            for (const std::string& fix : v.fix) fixes << text(fix);
+            out += QStringLiteral(" — try ") + fixes.join(QStringLiteral(", "));
+        }
+        out += u'\n';
+    }
+    return out.trimmed();
+}
+
+}  // namespace
+
+PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
+    : QWidget(parent), m_plan(workbench.plan) {
+    setAcceptDrops(true);
+    auto* page = makePageLayout(this, QStringLiteral("Plan"));
+    m_layout_line = makeLabel({}, "faint", this);
+    auto* line = new QHBoxLayout;
+    line->addWidget(m_layout_line, 1);
+    auto* open = new QPushButton(QStringLiteral("Open plan…"), this);
+    line->addWidget(open);
+    page->addLayout(line);
+    connect(open, &QPushButton::clicked, this, &PlanPage::choosePlan);
+    auto* tiles = new QHBoxLayout;
+    tiles->setSpacing(kSpacing);
+    for (std::size_t i = 0; i < kNumTiles; ++i) {
+        m_tiles.push_back(new MetricTile(this));
+        tiles->addWidget(m_tiles.back(), 1);
+    }
+    page->addLayout(tiles);
+    m_sentence = new QLabel(this);
+    m_sentence->setObjectName(QStringLiteral("bottleneck"));
+    m_sentence->setWordWrap(true);
+    m_sentence->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    page->addWidget(m_sentence);
+    auto* columns = new QHBoxLayout;
+    columns->setSpacing(kSpacing);
+    auto* left = new QVBoxLayout;
+    left->setSpacing(kSpacing);
+    left->addWidget(makeKnobs());
+    left->addWidget(makeCards());
+    left->addStretch(1);
+    columns->addLayout(left, 0);
+    columns->addWidget(makeAnswers(), 1);
+    page->addLayout(columns, 1);
+
+    connect(&m_plan, &PlanViewModel::planChanged, this, &PlanPage::takePlan);
+    connect(&m_plan, &PlanViewModel::predictionChanged, this, &PlanPage::takePrediction);
+    connect(&m_plan, &PlanViewModel::importFailed, this, &PlanPage::showFault);
+    takePlan();
+    takePrediction();
+}
+
+QWidget* PlanPage::memoryPlot() const {
+    return m_memory;
+}
+
+QWidget* PlanPage::makeCards() {
+    auto* column = new QWidget(this);
+    column->setFixedWidth(kLeftWidth);
+    auto* layout = new QHBoxLayout(column);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(kSpacing);
+    m_model_card = new FactCard(QStringLiteral("Model"), column);
+    auto* import = new QPushButton(QStringLiteral("Import config.json…"), m_model_card);
+    import->setToolTip(
+        QStringLiteral("A Hugging Face config.json or a model file of ours; a file "
+                       "dropped on this page does the same."));
+    connect(import, &QPushButton::clicked, this, &PlanPage::chooseModel);
+    m_model_card->column()->addWidget(import);
+    m_cluster_card = new FactCard(QStringLiteral("Cluster"), column);
+    m_cluster_card->column()->addStretch(1);
+    layout->addWidget(m_model_card, 1);
+    layout->addWidget(m_cluster_card, 1);
+    return column;
+}
+
+QWidget* PlanPage::makeKnobs() {
+    auto* card = new QFrame(this);
+    card->setProperty("role", QStringLiteral("card"));
+    card->setFixedWidth(kLeftWidth);
+    auto* column = new QVBoxLayout(card);
+    column->setContentsMargins(12, 10, 12, 10);
+    auto* grid = new QGridLayout;
+    grid->setHorizontalSpacing(10);
+    grid->setVerticalSpacing(5);
+    grid->setColumnStretch(1, 1);
+    column->addWidget(makeLabel(QStringLiteral("Parallel layout and batch"), "section", card));
+    column->addLayout(grid);
+    for (const KnobInfo& info : knobTable())
+        m_knobs.push_back(new KnobControl(m_plan, info.knob, *grid, card));
+    auto* hint = makeLabel(QStringLiteral("Sliders stop at legal values only. TP and PP keep the "
+                                          "number of devices; DP follows."),
+                           "faint", card);
+    hint->setWordWrap(true);
+    column->addSpacing(4);
+    column->addWidget(hint);
+    return card;
+}
+
+QWidget* PlanPage::makeAnswers() {
+    auto* column = new QWidget(this);
+    auto* layout = new QVBoxLayout(column);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(kSpacing);
+    m_memory = new StackedMemoryPlot(column);
+    layout->addWidget(m_memory, 3);
+    m_memory_legend = new ColourLegend(column);
+    layout->addWidget(m_memory_legend);
+    auto* heading = new QHBoxLayout;
+    heading->addWidget(makeLabel(QStringLiteral("Time per phase and step"), "section", column));
+    heading->addStretch(1);
+    m_mode = makeLabel({}, "faint", column);
+    m_mode->setObjectName(QStringLiteral("mode"));
+    heading->addWidget(m_mode);
+    layout->addLayout(heading);
+    m_phases = new PhaseShareView(column);
+    layout->addWidget(m_phases, 2);
+    return column;
+}
+
+void PlanPage::chooseModel() {
+    const QString path =
+        QFileDialog::getOpenFileName(this, QStringLiteral("Import a model"), {},
+                                     QStringLiteral("Model files (*.json);;All files (*)"));
+    if (!path.isEmpty()) m_plan.importModel(path);
+}
+
+void PlanPage::choosePlan() {
+    const QString path =
+        QFileDialog::getOpenFileName(this, QStringLiteral("Open a plan"), {},
+                                     QStringLiteral("Plan files (*.json);;All files (*)"));
+    if (!path.isEmpty()) m_plan.openPlan(path);
+}
+
+void PlanPage::dragEnterEvent(QDragEnterEvent* event) {
+    if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void PlanPage::dropEvent(QDropEvent* event) {
+    const QList<QUrl> urls = event->mimeData()->urls();
+    if (!urls.isEmpty() && urls.front().isLocalFile())
+        m_plan.importModel(urls.front().toLocalFile());
+}
+
+void PlanPage::takePlan() {
+    if (!m_plan.hasPlan()) {
+        showFault(QStringLiteral("No plan is open."));
+        return;
+    }
+    const Plan& plan = m_plan.plan();
+    m_model_card->setTitle(text(plan.model.name));
+    m_model_card->setRows(modelCard(plan.model));
+    m_cluster_card->setTitle(text(plan.cluster.name));
+    m_cluster_card->setRows(clusterCard(plan.cluster));
+    m_layout_line->setText(QStringLiteral("%1 · %2 of %3 devices · %4 micro-batches · schedule %5")
+                               .arg(layoutText(plan))
+                               .arg(plan.layout.world())
+                               .arg(plan.cluster.numDevices())
+                               .arg(plan.numMicroBatches())
+                               .arg(text(toText(plan.schedule))));
+}
+
+void PlanPage::takePrediction() {
+    if (!m_plan.hasPlan()) return;
+    const Prediction* prediction = m_plan.prediction();
+    if (prediction == nullptr) {
+        for (MetricTile* tile : m_tiles) tile->clear({});
+        m_memory->clear();
+        m_phases->setShares({});
+        m_mode->clear();
+        showFault(m_plan.violations().empty() ? m_plan.fault()
+                                              : violationsText(m_plan.violations()));
+        return;
+    }
+    const std::vector<Metric> metrics = planMetrics(m_plan.plan(), *prediction);
+    for (std::size_t i = 0; i < m_tiles.size() && i < metrics.size(); ++i)
+        m_tiles[i]->show(metrics[i]);
+    m_sentence->setText(m_plan.fault().isEmpty() ? bottleneckText(*prediction) : m_plan.fault());
+    m_mode->setText(m_plan.mode() == PredictMode::Simulated ? QStringLiteral("simulated schedule")
+                                                            : QStringLiteral("closed form"));
+    m_memory->setMemory(prediction->memory);
+    m_memory_legend->setEntries(memoryLegend(prediction->memory));
+    m_phases->setShares(phaseShares(*prediction));
+}
+
+void PlanPage::showFault(const QString& message) {
+    m_sentence->setText(message);
+}
+
+}  // namespace piper::ui

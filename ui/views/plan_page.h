@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "ui/models/workbench.h"
+
+class QLabel;
+class QBoxLayout;
+
+namespace piper::ui {
+
+class ColourLegend;
+class FactCard;
+class KnobControl;
+class MetricTile;
+class PhaseShareView;
+class StackedMemoryPlot;
+
+/// Model and cluster cards, sliders, and what core predicts, moving under the finger.
+class PlanPage : public QWidget {
+    Q_OBJECT
+public:
+    explicit PlanPage(Workbench& workbench, QWidget* parent = nullptr);
+
+    [[nodiscard]] KnobControl* knob(Knob knob) const {
+        return m_knobs[static_cast<std::size_t>(knob)];
+    }
+    [[nodiscard]] MetricTile* tile(std::size_t index) const { return m_tiles[index]; }
+    [[nodiscard]] QWidget* memoryPlot() const;
+
+protected:
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+
+private:
+    QWidget* makeCards();
+    QWidget* makeKnobs();
+    QWidget* makeAnswers();
+    void chooseModel();
+    void choosePlan();
+    void takePlan();
+    void takePrediction();
+    void showFault(const QString& message);
+
+    PlanViewModel& m_plan;
+    FactCard* m_model_card = nullptr;
+    FactCard* m_cluster_card = nullptr;
+    std::vector<KnobControl*> m_knobs;
+    std::vector<MetricTile*> m_tiles;
+    QLabel* m_layout_line = nullptr;
+    QLabel* m_sentence = nullptr;
+    QLabel* m_mode = nullptr;
+    StackedMemoryPlot* m_memory = nullptr;
+    ColourLegend* m_memory_legend = nullptr;
+    PhaseShareView* m_phases = nullptr;
+};
+
+}  // namespace piper::ui

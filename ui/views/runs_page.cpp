@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/views/runs_page.h"
+
+#include <QFileDialog>
+#include <QFontDatabase>
+#include <QHeaderView>
+#include <QLocale>
+#include <QPlainTextEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QScrollBar>
+#include <QSpinBox>
+#include <QSplitter>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "ui/models/text_format.h"
+#include "ui/plots/line_plot.h"
+#include "ui/views/widgets.h"
+
+namespace piper::ui {
+namespace {
+
+constexpr int kDefaultSteps = 20;
+constexpr int kMostSteps = 1'000'000;
+
+}  // namespace
+
+RunsPage::RunsPage(Workbench& workbench, QWidget* parent)
+    : QWidget(parent), m_workbench(workbench) {
+    auto* page = makePageLayout(this, QStringLiteral("Runs"));
+    page->addWidget(makeControls());
+    m_why_not = makeLabel({}, "faint", this);
+    m_why_not->setObjectName(QStringLiteral("run.why_not"));
+    m_why_not->setWordWrap(true);
+    m_local = new QPushButton(QStringLiteral("Open the plan for this machine"), this);
+    m_local->setObjectName(QStringLiteral("run.local_plan"));
+    connect(m_local, &QPushButton::clicked, this,
+            [this] { m_workbench.plan.openPlan(m_workbench.local_plan); });
+    auto* reason = new QHBoxLayout;
+    reason->addWidget(m_why_not, 1);
+    reason->addWidget(m_local);
+    page->addLayout(reason);
+
+    auto* live = new QSplitter(Qt::Horizontal, this);
+    m_loss = new LinePlot(QStringLiteral("Loss, mean over the global batch"),
+                          QStringLiteral("step"), live);
+    auto* log = new QWidget(live);
+    auto* log_layout = new QVBoxLayout(log);
+    log_layout->setContentsMargins(0, 0, 0, 0);
+    log_layout->setSpacing(4);
+    log_layout->addWidget(makeLabel(QStringLiteral("Log of all ranks"), "section", log));
+    m_log = new QPlainTextEdit(log);
+    m_log->setReadOnly(true);
+    m_log->setMaximumBlockCount(5000);
+    m_log->setPlaceholderText(QStringLiteral("Nothing was said yet."));
+    m_log->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    log_layout->addWidget(m_log);
+    live->setStretchFactor(0, 3);
+    live->setStretchFactor(1, 2);
+    page->addWidget(live, 1);
+    page->addWidget(makeHistory(), 1);
+
+    connect(&workbench.runs, &RunsViewModel::changed, this, &RunsPage::take);
+    connect(&workbench.runs, &RunsViewModel::historyChanged, this, &RunsPage::takeHistory);
+    take();
+    takeHistory();
+}
+
+QWidget* RunsPage::makeControls() {
+    auto* bar = new QWidget(this);
+    auto* layout = new QHBoxLayout(bar);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(kSpacing);
+    m_run = new QPushButton(QStringLiteral("Run"), bar);
+    m_run->setObjectName(QStringLiteral("run"));
+    m_cancel = new QPushButton(QStringLiteral("Cancel"), bar);
+    m_cancel->setObjectName(QStringLiteral("cancel"));
+    m_steps = new QSpinBox(bar);
+    m_steps->setRange(1, kMostSteps);
+    m_steps->setValue(kDefaultSteps);
+    m_steps->setSuffix(QStringLiteral(" steps"));
+    m_steps->setAlignment(Qt::AlignRight);
+    m_progress = new QProgressBar(bar);
+    m_progress->setTextVisible(false);
+    m_progress->setFixedSize(160, 10);
+    m_status = new QLabel(bar);
+    m_status->setObjectName(QStringLiteral("run.status"));
+    m_status->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    m_numbers = makeLabel({}, "section", bar);
+    m_numbers->setObjectName(QStringLiteral("run.numbers"));
+    layout->addWidget(m_run);
+    layout->addWidget(m_steps);
+    layout->addWidget(m_cancel);
+    layout->addWidget(m_progress);
+    layout->addWidget(m_status, 1);
+    layout->addWidget(m_numbers);
+    connect(m_run, &QPushButton::clicked, this,
+            [this] { m_workbench.runs.start(m_steps->value()); });
+    connect(m_cancel, &QPushButton::clicked, &m_workbench.runs, &RunsViewModel::cancel);
+    return bar;
+}
+
+QWidget* RunsPage::makeHistory() {
+    auto* box = new QWidget(this);
+    auto* layout = new QVBoxLayout(box);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    auto* heading = new QHBoxLayout;
+    heading->addWidget(makeLabel(QStringLiteral("History"), "section", box));
+    m_workspace = makeLabel({}, "faint", box);
+    heading->addWidget(m_workspace, 1);
+    auto* open = new QPushButton(QStringLiteral("Open workspace…"), box);
+    heading->addWidget(open);
+    layout->addLayout(heading);
+    m_history = makeTable(&m_workbench.runs.history(), box);
+    m_history->setObjectName(QStringLiteral("history"));
+    layout->addWidget(m_history);
+    connect(open, &QPushButton::clicked, this, &RunsPage::chooseWorkspace);
+    connect(m_history, &QTableView::doubleClicked, this, &RunsPage::chooseRow);
+    return box;
+}
+
+void RunsPage::chooseWorkspace() {
+    const QString path =
+        QFileDialog::getOpenFileName(this, QStringLiteral("Open a workspace"), {},
+                                     QStringLiteral("Workspace files (*.piper);;All files (*)"));
+    if (!path.isEmpty()) m_workbench.runs.openWorkspace(path);
+}
+
+void RunsPage::chooseRow(const QModelIndex& index) {
+    const auto& runs = m_workbench.runs.history().runs();
+    Q_EMIT runChosen(runs[static_cast<std::size_t>(index.row())].name);
+}
+
+void RunsPage::take() {
+    const RunsViewModel& runs = m_workbench.runs;
+    const bool running = runs.running();
+    const QString why_not = running ? QString() : runs.whyNot();
+    m_run->setEnabled(!running && why_not.isEmpty());
+    m_cancel->setEnabled(running);
+    m_why_not->setVisible(!why_not.isEmpty());
+    m_local->setVisible(!why_not.isEmpty() && !m_workbench.local_plan.isEmpty());
+    m_why_not->setText(QStringLiteral("This plan cannot be launched here: ") + why_not);
+    m_status->setText(runs.status());
+    const RunProgress& p = runs.progress();
+    m_progress->setRange(0, std::max(1, p.steps));
+    m_progress->setValue(p.step);
+    m_progress->setVisible(running);
+    m_numbers->setText(
+        p.step > 0 && std::isfinite(p.loss)
+            ? QStringLiteral("loss %1 · %2 tokens/s")
+                  .arg(QLocale().toString(p.loss, 'f', 4), countText(p.tokens_per_second))
+            : QString());
+    m_loss->setPoints(runs.loss(), p.steps);
+    if (runs.log().size() != m_log_shown) {
+        m_log->setPlainText(runs.log());
+        m_log->verticalScrollBar()->setValue(m_log->verticalScrollBar()->maximum());
+        m_log_shown = runs.log().size();
+    }
+}
+
+void RunsPage::takeHistory() {
+    const QString& path = m_workbench.runs.workspace();
+    m_workspace->setText(path.isEmpty() ? QStringLiteral("no workspace file is open") : path);
+    m_history->resizeColumnsToContents();
+}
+
+}  // namespace piper::ui

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+
+#include "ui/models/workbench.h"
+
+class QLabel;
+class QPlainTextEdit;
+class QProgressBar;
+class QPushButton;
+class QSpinBox;
+class QTableView;
+
+namespace piper::ui {
+
+class LinePlot;
+
+/// Launches the current plan, shows how it goes, and the history of the workspace file.
+class RunsPage : public QWidget {
+    Q_OBJECT
+public:
+    explicit RunsPage(Workbench& workbench, QWidget* parent = nullptr);
+
+Q_SIGNALS:
+    /// Show that run beside its model.
+    void runChosen(const QString& run);
+
+private:
+    QWidget* makeControls();
+    QWidget* makeHistory();
+    void take();
+    void takeHistory();
+    void chooseWorkspace();
+    void chooseRow(const QModelIndex& index);
+
+    Workbench& m_workbench;
+    QSpinBox* m_steps = nullptr;
+    QPushButton* m_run = nullptr;
+    QPushButton* m_cancel = nullptr;
+    QProgressBar* m_progress = nullptr;
+    QLabel* m_why_not = nullptr;
+    QPushButton* m_local = nullptr;
+    QLabel* m_status = nullptr;
+    QLabel* m_numbers = nullptr;
+    LinePlot* m_loss = nullptr;
+    QPlainTextEdit* m_log = nullptr;
+    qsizetype m_log_shown = 0;
+    QLabel* m_workspace = nullptr;
+    QTableView* m_history = nullptr;
+};
+
+}  // namespace piper::ui

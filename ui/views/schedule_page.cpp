@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/views/schedule_page.h"
+
+#include <QEvent>
+#include <QVBoxLayout>
+
+#include "ui/models/text_format.h"
+#include "ui/timeline/timeline_canvas.h"
+#include "ui/views/theme.h"
+#include "ui/views/widgets.h"
+
+namespace piper::ui {
+
+SchedulePage::SchedulePage(Workbench& workbench, QWidget* parent)
+    : QWidget(parent), m_workbench(workbench) {
+    auto* page = makePageLayout(this, QStringLiteral("Schedule"));
+    m_line = makeLabel({}, "faint", this);
+    page->addWidget(m_line);
+    page->addWidget(makePhaseLegend(this));
+    m_canvas = new TimelineCanvas(this);
+    m_canvas->setDark(isDark(palette()));
+    page->addWidget(m_canvas, 1);
+    connect(&workbench.schedule, &ScheduleViewModel::changed, this, &SchedulePage::take);
+    connect(&workbench.plan, &PlanViewModel::planChanged, this, [this] {
+        if (isVisible()) m_workbench.schedule.refresh();
+    });
+    take();
+}
+
+void SchedulePage::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    m_workbench.schedule.refresh();
+}
+
+void SchedulePage::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) m_canvas->setDark(isDark(palette()));
+}
+
+void SchedulePage::take() {
+    const ScheduleViewModel& schedule = m_workbench.schedule;
+    if (schedule.shown().empty()) {
+        m_canvas->setPanes({});
+        m_line->setText(schedule.fault().isEmpty() ? QStringLiteral("Simulating the schedule…")
+                                                   : schedule.fault());
+        return;
+    }
+    const Plan& plan = m_workbench.plan.plan();
+    const QString title =
+        QStringLiteral("modelled · %1 · one rank a stage").arg(text(toText(plan.schedule)));
+    m_line->setText(
+        QStringLiteral("%1 · %2 micro-batches · %3 operations. Darker: backward. Ctrl+wheel or W S "
+                       "zoom, A D or right-drag pan, F fit, drag to measure.")
+            .arg(layoutText(plan))
+            .arg(plan.numMicroBatches())
+            .arg(countText(static_cast<double>(schedule.shown().timeline->numEvents()))));
+    m_canvas->setPanes({{title, schedule.shown().timeline, 0}});
+}
+
+}  // namespace piper::ui

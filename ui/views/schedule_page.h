@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+
+#include "ui/models/workbench.h"
+
+class QLabel;
+
+namespace piper::ui {
+
+class TimelineCanvas;
+
+/// The modelled schedule of the current plan, one row of lanes a stage.
+class SchedulePage : public QWidget {
+    Q_OBJECT
+public:
+    explicit SchedulePage(Workbench& workbench, QWidget* parent = nullptr);
+    [[nodiscard]] TimelineCanvas* canvas() const { return m_canvas; }
+
+protected:
+    void showEvent(QShowEvent* event) override;
+    void changeEvent(QEvent* event) override;
+
+private:
+    void take();
+
+    Workbench& m_workbench;
+    QLabel* m_line;
+    TimelineCanvas* m_canvas;
+};
+
+}  // namespace piper::ui

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QFrame>
+#include <QLabel>
+#include <QWidget>
+#include <vector>
+
+#include "ui/models/model_card.h"
+#include "ui/models/plan_summary.h"
+
+class QGridLayout;
+class QTableView;
+class QAbstractItemModel;
+class QVBoxLayout;
+
+namespace piper::ui {
+
+/// Distances used on every page, logical pixels.
+inline constexpr int kPageMargin = 14;
+inline constexpr int kSpacing = 10;
+
+[[nodiscard]] QLabel* makeLabel(const QString& text, const char* role, QWidget* parent);
+/// A page's column with its title on top.
+[[nodiscard]] QVBoxLayout* makePageLayout(QWidget* page, const QString& title);
+/// Dense, sortable by the header when `sort` and a proxy that sorts by Qt::UserRole is wanted.
+[[nodiscard]] QTableView* makeTable(QAbstractItemModel* model, QWidget* parent);
+
+/// A number with its name above and its range below.
+class MetricTile : public QFrame {
+    Q_OBJECT
+public:
+    explicit MetricTile(QWidget* parent = nullptr);
+    void show(const Metric& metric);
+    void clear(const QString& label);
+    [[nodiscard]] QString value() const { return m_value->text(); }
+    [[nodiscard]] QLabel* valueLabel() const { return m_value; }
+
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
+private:
+    /// The detail may be longer than the tile is wide; the hover text has all of it.
+    void elide();
+
+    QLabel* m_label;
+    QLabel* m_value;
+    QLabel* m_evidence;
+    QLabel* m_detail;
+    QString m_full_detail;
+    QString m_full_evidence;
+};
+
+/// Names and values in two columns under a heading.
+class FactCard : public QFrame {
+    Q_OBJECT
+public:
+    explicit FactCard(const QString& title, QWidget* parent = nullptr);
+    void setTitle(const QString& title);
+    void setRows(const std::vector<CardRow>& rows);
+    [[nodiscard]] QVBoxLayout* column() const { return m_column; }
+
+private:
+    QVBoxLayout* m_column;
+    QLabel* m_title;
+    QGridLayout* m_grid;
+    std::vector<QLabel*> m_labels;
+};
+
+/// Time per phase as bars in the phases' colours, the exposed part marked.
+class PhaseShareView : public QWidget {
+    Q_OBJECT
+public:
+    explicit PhaseShareView(QWidget* parent = nullptr);
+    void setShares(std::vector<PhaseShare> shares);
+    [[nodiscard]] QSize sizeHint() const override;
+    [[nodiscard]] QSize minimumSizeHint() const override { return {320, 120}; }
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    std::vector<PhaseShare> m_shares;
+};
+
+/// Colours with their names, in as many rows as the width asks for.
+class ColourLegend : public QWidget {
+    Q_OBJECT
+public:
+    struct Entry {
+        QString label;
+        QColor light, dark;
+    };
+    explicit ColourLegend(QWidget* parent = nullptr);
+    void setEntries(std::vector<Entry> entries);
+    [[nodiscard]] bool hasHeightForWidth() const override { return true; }
+    [[nodiscard]] int heightForWidth(int width) const override;
+    [[nodiscard]] QSize sizeHint() const override { return {600, heightForWidth(600)}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {100, 18}; }
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    /// Where each entry stands when the widget is that wide.
+    [[nodiscard]] std::vector<QRect> places(int width) const;
+    std::vector<Entry> m_entries;
+};
+
+/// All phases but idle.
+[[nodiscard]] ColourLegend* makePhaseLegend(QWidget* parent);
+/// The memory terms that any stage holds at its peak.
+[[nodiscard]] std::vector<ColourLegend::Entry> memoryLegend(const MemoryPrediction& memory);
+
+}  // namespace piper::ui
