@@ -3,7 +3,6 @@
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
-#include <QLabel>
 #include <QMouseEvent>
 #include <QSlider>
 #include <QStyle>
@@ -101,6 +100,69 @@ bool showsModel(const ui::PlanPage& page, const ui::Workbench& workbench) {
            page.tile(0)->value() == ui::planMetrics(workbench.plan.plan(), *p).front().value;
 }
 
+/// One drag of the slider, move by move.
+class SliderDrag {
+public:
+    SliderDrag(ui::PlanPage& page, ui::Workbench& workbench)
+        : m_page(page), m_workbench(workbench), m_slider(*page.knob(kDragged)->slider()) {
+        auto* plot = page.memoryPlot()->findChild<QWidget*>(QStringLiteral("plot"));
+        m_number.add(page.tile(0)->valueLine());
+        m_first.add(&m_slider);
+        m_first.add(plot);
+        // The simulated number may read the same; the plot is painted anew in any case.
+        m_second.add(plot);
+        m_value = m_slider.value();
+        mouse(m_slider, QEvent::MouseButtonPress, handleX(m_slider, m_value));
+    }
+    ~SliderDrag() { mouse(m_slider, QEvent::MouseButtonRelease, handleX(m_slider, m_value)); }
+    SliderDrag(const SliderDrag&) = delete;
+    SliderDrag& operator=(const SliderDrag&) = delete;
+
+    Status move() {
+        turn();
+        m_value += m_direction;
+        m_first.reset();
+        m_number.reset();
+        const QString before = m_page.tile(0)->value();
+        QElapsedTimer clock;
+        clock.start();
+        mouse(m_slider, QEvent::MouseMove, handleX(m_slider, m_value));
+        // A number that reads the same is not painted again.
+        const bool same = m_page.tile(0)->value() == before;
+        if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }))
+            return fail(ErrorCode::External, "a move was not painted in {} ms", kTimeoutMs);
+        closed.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
+        if (m_slider.value() != m_value || !showsModel(m_page, m_workbench))
+            return fail(ErrorCode::External, "a move shows a value that is not the model's");
+        m_second.reset();
+        const bool painted = simulatedNow();
+        if (!spinUntil([&] { return simulatedNow() && (painted || m_second.all()); }))
+            return fail(ErrorCode::External, "a move was not simulated in {} ms", kTimeoutMs);
+        simulated.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
+        if (!spinUntil([&] { return m_workbench.executor.idle(); }))
+            return fail(ErrorCode::External, "a move did not settle in {} ms", kTimeoutMs);
+        return {};
+    }
+
+    std::vector<double> closed, simulated;  ///< milliseconds
+
+private:
+    void turn() {
+        const int next = m_value + m_direction;
+        if (next > m_slider.maximum() || next < m_slider.minimum()) m_direction = -m_direction;
+    }
+    [[nodiscard]] bool simulatedNow() const {
+        return m_workbench.plan.mode() == PredictMode::Simulated;
+    }
+
+    ui::PlanPage& m_page;
+    ui::Workbench& m_workbench;
+    QSlider& m_slider;
+    PaintWatch m_first, m_number, m_second;
+    int m_value = 0;
+    int m_direction = 1;
+};
+
 }  // namespace
 
 Result<SliderBench> benchSlider(ui::MainWindow& window, ui::Workbench& workbench, int moves) {
@@ -108,45 +170,14 @@ Result<SliderBench> benchSlider(ui::MainWindow& window, ui::Workbench& workbench
     auto* page = qobject_cast<ui::PlanPage*>(window.page(ui::PageId::Plan));
     if (!settle(window, workbench.executor, kTimeoutMs))
         return fail(ErrorCode::External, "the plan page did not settle");
-    QSlider& slider = *page->knob(kDragged)->slider();
-    if (slider.maximum() < 2)
+    const int values = page->knob(kDragged)->slider()->maximum() + 1;
+    if (values < 3)
         return fail(ErrorCode::RuleBroken, "the plan leaves {} legal expert counts to drag over",
-                    slider.maximum() + 1);
-    PaintWatch watch;
-    watch.add(page->tile(0)->valueLabel());
-    watch.add(&slider);
-    watch.add(page->memoryPlot()->findChild<QWidget*>(QStringLiteral("plot")));
-
-    std::vector<double> closed, simulated;
-    mouse(slider, QEvent::MouseButtonPress, handleX(slider, slider.value()));
-    int value = slider.value(), direction = 1;
-    for (int i = 0; i < moves; ++i) {
-        if (value + direction > slider.maximum() || value + direction < slider.minimum())
-            direction = -direction;
-        value += direction;
-        watch.reset();
-        QElapsedTimer clock;
-        clock.start();
-        mouse(slider, QEvent::MouseMove, handleX(slider, value));
-        if (!spinUntil([&] { return watch.all(); }))
-            return fail(ErrorCode::External, "move {} was not painted in {} ms", i, kTimeoutMs);
-        closed.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
-        if (slider.value() != value || !showsModel(*page, workbench))
-            return fail(ErrorCode::External, "move {} shows a value that is not the model's", i);
-        const auto done = [&] {
-            return workbench.plan.mode() == PredictMode::Simulated && workbench.executor.idle();
-        };
-        watch.reset();
-        const bool already = workbench.plan.mode() == PredictMode::Simulated;
-        if (!spinUntil([&] {
-                return workbench.plan.mode() == PredictMode::Simulated && (already || watch.all());
-            }))
-            return fail(ErrorCode::External, "move {} was not simulated in {} ms", i, kTimeoutMs);
-        simulated.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
-        if (!spinUntil(done)) return fail(ErrorCode::External, "move {} did not settle", i);
-    }
-    mouse(slider, QEvent::MouseButtonRelease, handleX(slider, value));
-    return SliderBench{latencies(closed), latencies(simulated), window.width(), window.height()};
+                    values);
+    SliderDrag drag(*page, workbench);
+    for (int i = 0; i < moves; ++i) PIPER_TRY(drag.move());
+    return SliderBench{latencies(drag.closed), latencies(drag.simulated), window.width(),
+                       window.height()};
 }
 
 std::string benchJson(const SliderBench& bench) {

@@ -18,9 +18,13 @@ constexpr std::int64_t kReadWholeEvents = 500'000;
 void fillFromRun(const Run& run, ui::RunSummary& row) {
     const RunStatistics statistics = computeStatistics(run, 1);
     row.step_seconds = static_cast<double>(statistics.step_ns_median) * 1e-9;
-    for (const RankTimeline& rank : run.ranks)
+    for (const RankTimeline& rank : run.ranks) {
         for (const StepRecord& step : rank.steps)
-            if (std::isfinite(step.loss)) row.last_loss = step.loss;
+            if (std::isfinite(step.loss)) row.losses.emplace_back(step.step + 1, step.loss);
+        if (row.losses.empty()) continue;
+        row.last_loss = row.losses.back().y();
+        return;
+    }
 }
 
 }  // namespace

@@ -77,16 +77,15 @@ TEST_F(PlanPageTest, ABrokenPlanSaysWhyInsteadOfNumbers) {
     plan.layout.ep = 7;
     open(plan);
     EXPECT_EQ(page()->tile(0)->value(), QStringLiteral("–"));
-    EXPECT_TRUE(child<QLabel>(PageId::Plan, "bottleneck")->text().contains(QStringLiteral("7")));
+    EXPECT_TRUE(child<QLabel>(PageId::Plan, "fault")->text().contains(QStringLiteral("7")));
 }
 
 TEST_F(PlanPageTest, NoTextOfATileIsClipped) {
     open(test::clusterPlan());
-    for (std::size_t i = 0; i < 4; ++i) {
-        const QLabel* value = page()->tile(i)->valueLabel();
-        EXPECT_LE(value->fontMetrics().horizontalAdvance(value->text()), value->width())
-            << value->text().toStdString();
-    }
+    for (std::size_t i = 0; i < 6; ++i)
+        EXPECT_TRUE(page()->tile(i)->valueLine()->fits()) << page()->tile(i)->value().toStdString();
+    for (const TextLine* line : page()->findChildren<TextLine*>())
+        EXPECT_TRUE(line->fits()) << line->text().toStdString();
 }
 
 }  // namespace

@@ -47,15 +47,30 @@ QString signedSeconds(double v) {
 QString topicTitle(CompareTopic topic) {
     switch (topic) {
         case CompareTopic::Time:
-            return QStringLiteral("Time per step, mean of ranks");
+            return QStringLiteral("Time");
         case CompareTopic::Memory:
-            return QStringLiteral("Memory, largest rank");
+            return QStringLiteral("Memory");
         case CompareTopic::Flops:
-            return QStringLiteral("FLOPs per step, all ranks");
+            return QStringLiteral("FLOPs");
         case CompareTopic::Bytes:
-            return QStringLiteral("Bytes sent per step, all ranks");
+            return QStringLiteral("Bytes sent");
         case CompareTopic::Bandwidth:
-            return QStringLiteral("Bandwidth per rank");
+            return QStringLiteral("Bandwidth");
+    }
+    return {};
+}
+
+QString topicScope(CompareTopic topic) {
+    switch (topic) {
+        case CompareTopic::Time:
+            return QStringLiteral("per step, mean of ranks");
+        case CompareTopic::Memory:
+            return QStringLiteral("peak of each term, largest rank");
+        case CompareTopic::Flops:
+        case CompareTopic::Bytes:
+            return QStringLiteral("per step, all ranks");
+        case CompareTopic::Bandwidth:
+            return QStringLiteral("bytes sent over time, per rank");
     }
     return {};
 }
@@ -129,6 +144,7 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
     const auto& [topic, values] = m_lines[row];
     if (role == Qt::TextAlignmentRole)
         return QVariant(Qt::AlignVCenter | (index.column() >= A ? Qt::AlignRight : Qt::AlignLeft));
+    if (role == Qt::ToolTipRole) return topicScope(topic);
     if (role != Qt::DisplayRole) return {};
     switch (index.column()) {
         case Topic:

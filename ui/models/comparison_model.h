@@ -12,6 +12,8 @@ namespace piper::ui {
 enum class CompareTopic { Time, Memory, Flops, Bytes, Bandwidth };
 
 [[nodiscard]] QString topicTitle(CompareTopic topic);
+/// "per step, mean of ranks": what the numbers are taken over.
+[[nodiscard]] QString topicScope(CompareTopic topic);
 /// A value of the topic with its unit.
 [[nodiscard]] QString topicValue(CompareTopic topic, double value);
 /// Rows of the topic that hold anything, in the order of the vocabulary. Bandwidth is bytes over

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QObject>
+#include <QPointF>
 #include <QString>
 #include <memory>
 #include <vector>
@@ -66,8 +67,9 @@ struct RunSummary {
     QString layout;
     qint64 ranks = 0;
     qint64 steps = 0;
-    double step_seconds = 0.0;  ///< median, 0 unknown
-    double last_loss = 0.0;     ///< NaN unknown
+    double step_seconds = 0.0;    ///< median, 0 unknown
+    double last_loss = 0.0;       ///< NaN unknown
+    std::vector<QPointF> losses;  ///< step, loss; empty unknown
 };
 
 /// Reads workspace files; implemented over collectors/store in the program. Calls block and are

@@ -38,7 +38,7 @@ void LinePlot::setPoints(const std::vector<QPointF>& points, double x_end) {
         y << p.y();
     }
     plot().graph(0)->setData(x, y, true);
-    plot().xAxis->setRange(0, x_end > 0 ? x_end : kEmptySteps);
+    plot().xAxis->setRange(0, (x_end > 0 ? x_end : kEmptySteps) * 1.02);
     const auto [low, high] = std::minmax_element(y.begin(), y.end());
     if (low != y.end()) {
         const double margin = std::max((*high - *low) * 0.1, 0.01);

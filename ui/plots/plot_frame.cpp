@@ -23,6 +23,8 @@ PlotFrame::PlotFrame(const QString& title, QWidget* parent)
     m_plot->setMinimumHeight(90);
     m_plot->setAccessibleName(title);
     m_plot->setPlottingHint(QCP::phCacheLabels, true);
+    // Painted together with the numbers beside it, not in a pass of its own.
+    m_plot->setPlottingHint(QCP::phImmediateRefresh, false);
     m_plot->installEventFilter(this);
     PlotFrame::applyPalette();
 }

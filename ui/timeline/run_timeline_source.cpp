@@ -24,6 +24,7 @@ public:
 
     const std::vector<TimelineRow>& rows() const override { return m_rows; }
     std::string rankLabel(std::size_t rank) const override { return m_labels[rank]; }
+    std::string rankHost(std::size_t rank) const override { return m_hosts[rank]; }
     TimelineSpan extent() const override { return m_extent; }
     const std::vector<TimelineSpan>& steps() const override { return m_steps; }
     std::int64_t numEvents() const override { return m_num_events; }
@@ -43,6 +44,7 @@ private:
     std::vector<TimelineRow> m_rows;
     std::vector<RowEvents> m_events;  ///< [rows]
     std::vector<std::string> m_labels;
+    std::vector<std::string> m_hosts;
     std::vector<TimelineSpan> m_steps;
     TimelineSpan m_extent{INT64_MAX, INT64_MIN};
     std::int64_t m_num_events = 0;
@@ -51,8 +53,8 @@ private:
 void RunTimelineSource::addRank(std::size_t index, const RankTimeline& rank) {
     std::string label = fmt::format("rank {}", rank.rank.value);
     if (rank.stage.valid()) label += fmt::format(" · stage {}", rank.stage.value);
-    if (!rank.host.empty()) label += " · " + rank.host;
     m_labels.push_back(std::move(label));
+    m_hosts.push_back(rank.host);
 
     std::map<Lane, std::vector<Event>> lanes;
     for (Event event : rank.events) {

@@ -18,6 +18,7 @@ constexpr double kOtherRow = 13.0;
 constexpr double kRowGap = 1.0;
 constexpr double kRankGap = 6.0;
 constexpr double kMostStretch = 1.6;
+constexpr double kTwoLines = 36.0;   ///< a rank at least this high names its host too
 constexpr double kLabelFrom = 34.0;  ///< blocks at least this wide carry their name
 
 ImU32 colour(const QColor& c) {
@@ -162,6 +163,8 @@ void TimelinePainter::paintRankLabel(const TimelineSource& source, std::size_t r
                                      double height) {
     text(10, top + std::min(3.0, height / 2 - 8), m_colours.text, source.rankLabel(rank),
          kGutter - 58);
+    if (height >= kTwoLines)
+        text(10, top + 19, m_colours.faint, source.rankHost(rank), kGutter - 58);
 }
 
 void TimelinePainter::paintRow(std::size_t pane, std::size_t row, const PaneBox& box, double top,
@@ -234,8 +237,10 @@ void TimelinePainter::paintHover() {
         lines.push_back(fmt::format("{} events in this pixel; the longest:", hover.block.count));
     for (std::string& line : describeEvent(source.event(hover.row, hover.block.event)))
         lines.push_back(std::move(line));
-    lines.push_back(source.rankLabel(source.rows()[hover.row].rank) + " · lane " +
-                    source.rows()[hover.row].label);
+    const TimelineRow& row = source.rows()[hover.row];
+    std::string place = source.rankLabel(row.rank) + " · lane " + row.label;
+    if (const std::string host = source.rankHost(row.rank); !host.empty()) place += " · " + host;
+    lines.push_back(std::move(place));
     ImGui::PushStyleColor(ImGuiCol_PopupBg, colour(m_colours.header));
     ImGui::PushStyleColor(ImGuiCol_Border, colour(m_colours.line));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(10, 8));

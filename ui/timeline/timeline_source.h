@@ -42,8 +42,10 @@ class TimelineSource {
 public:
     virtual ~TimelineSource() = default;
     [[nodiscard]] virtual const std::vector<TimelineRow>& rows() const = 0;
-    /// "rank 3 · stage 1 · host".
+    /// "rank 3 · stage 1".
     [[nodiscard]] virtual std::string rankLabel(std::size_t rank) const = 0;
+    /// Where it ran, empty for a modelled rank.
+    [[nodiscard]] virtual std::string rankHost(std::size_t rank) const = 0;
     [[nodiscard]] virtual TimelineSpan extent() const = 0;
     /// Steps of the run, in order; at least one.
     [[nodiscard]] virtual const std::vector<TimelineSpan>& steps() const = 0;

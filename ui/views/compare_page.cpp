@@ -49,7 +49,8 @@ double ranksOf(const PairViewModel& pair) {
 QString runLabel(const Run& run) {
     const QString kind =
         run.kind == RunKind::Modelled ? QStringLiteral("Modelled") : QStringLiteral("Measured");
-    return run.kind == RunKind::Modelled || run.name.empty()
+    // A run that is named after its kind says it once.
+    return run.name.empty() || text(run.name).compare(kind, Qt::CaseInsensitive) == 0
                ? kind
                : kind + QStringLiteral(" · ") + text(run.name);
 }
@@ -70,13 +71,14 @@ ComparePage::ComparePage(Workbench& workbench, QWidget* parent)
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setSpacing(kSpacing);
     for (std::size_t i = 0; i < m_plots.size(); ++i) {
-        m_plots[i] = new GroupedBarsPlot(topicTitle(kPlotTopics[i]), plots);
+        m_plots[i] = new GroupedBarsPlot(
+            topicTitle(kPlotTopics[i]) + QStringLiteral(", ") + topicScope(kPlotTopics[i]), plots);
         grid->addWidget(m_plots[i], static_cast<int>(i / 2), static_cast<int>(i % 2));
     }
     m_table = makeTable(&m_model, split);
     m_table->setObjectName(QStringLiteral("differences"));
     split->setStretchFactor(0, 1);
-    split->setStretchFactor(1, 1);
+    split->setSizes({720, 700});
     page->addWidget(split, 1);
     connect(&workbench.runs, &RunsViewModel::historyChanged, this, &ComparePage::takeHistory);
     connect(&workbench.pair, &PairViewModel::changed, this, &ComparePage::take);

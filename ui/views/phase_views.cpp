@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QPainter>
+#include <algorithm>
 
 #include "ui/models/phase_colours.h"
 #include "ui/models/text_format.h"
@@ -25,8 +26,9 @@ PhaseShareView::PhaseShareView(QWidget* parent) : QWidget(parent) {
 }
 
 void PhaseShareView::setShares(std::vector<PhaseShare> shares) {
+    const bool as_many = shares.size() == m_shares.size();
     m_shares = std::move(shares);
-    updateGeometry();
+    if (!as_many) updateGeometry();
     update();
 }
 
@@ -72,6 +74,9 @@ ColourLegend::ColourLegend(QWidget* parent) : QWidget(parent) {
 }
 
 void ColourLegend::setEntries(std::vector<Entry> entries) {
+    const auto same = [](const Entry& a, const Entry& b) { return a.label == b.label; };
+    if (std::equal(m_entries.begin(), m_entries.end(), entries.begin(), entries.end(), same))
+        return;
     m_entries = std::move(entries);
     updateGeometry();
     update();

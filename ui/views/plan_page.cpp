@@ -17,8 +17,9 @@
 namespace piper::ui {
 namespace {
 
-constexpr std::size_t kNumTiles = 6;
+constexpr int kNumTiles = 6;
 constexpr int kLeftWidth = 520;
+constexpr int kWideEnough = 1200;  ///< for all tiles in one row
 
 QString violationsText(const std::vector<Violation>& violations) {
     QString out;
@@ -40,25 +41,26 @@ PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_plan(workbench.plan) {
     setAcceptDrops(true);
     auto* page = makePageLayout(this, QStringLiteral("Plan"));
-    m_layout_line = makeLabel({}, "faint", this);
+    m_layout_line = new TextLine(TextLine::Look::Faint, this);
     auto* line = new QHBoxLayout;
     line->addWidget(m_layout_line, 1);
     auto* open = new QPushButton(QStringLiteral("Open plan…"), this);
     line->addWidget(open);
     page->addLayout(line);
     connect(open, &QPushButton::clicked, this, &PlanPage::choosePlan);
-    auto* tiles = new QHBoxLayout;
-    tiles->setSpacing(kSpacing);
-    for (std::size_t i = 0; i < kNumTiles; ++i) {
-        m_tiles.push_back(new MetricTile(this));
-        tiles->addWidget(m_tiles.back(), 1);
-    }
-    page->addLayout(tiles);
-    m_sentence = new QLabel(this);
+    m_tile_grid = new QGridLayout;
+    m_tile_grid->setSpacing(kSpacing);
+    for (int i = 0; i < kNumTiles; ++i) m_tiles.push_back(new MetricTile(this));
+    arrangeTiles();
+    page->addLayout(m_tile_grid);
+    m_sentence = new TextLine(TextLine::Look::Plain, this);
     m_sentence->setObjectName(QStringLiteral("bottleneck"));
-    m_sentence->setWordWrap(true);
-    m_sentence->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     page->addWidget(m_sentence);
+    m_fault = new QLabel(this);
+    m_fault->setObjectName(QStringLiteral("fault"));
+    m_fault->setWordWrap(true);
+    m_fault->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    page->addWidget(m_fault);
     auto* columns = new QHBoxLayout;
     columns->setSpacing(kSpacing);
     auto* left = new QVBoxLayout;
@@ -66,8 +68,8 @@ PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
     left->addWidget(makeKnobs());
     left->addWidget(makeCards());
     left->addStretch(1);
-    columns->addLayout(left, 0);
-    columns->addWidget(makeAnswers(), 1);
+    columns->addLayout(left, 1);
+    columns->addWidget(makeAnswers(), 2);
     page->addLayout(columns, 1);
 
     connect(&m_plan, &PlanViewModel::planChanged, this, &PlanPage::takePlan);
@@ -83,8 +85,8 @@ QWidget* PlanPage::memoryPlot() const {
 
 QWidget* PlanPage::makeCards() {
     auto* column = new QWidget(this);
-    column->setFixedWidth(kLeftWidth);
-    auto* layout = new QHBoxLayout(column);
+    column->setMaximumWidth(kLeftWidth);
+    auto* layout = new QVBoxLayout(column);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(kSpacing);
     m_model_card = new FactCard(QStringLiteral("Model"), column);
@@ -93,18 +95,17 @@ QWidget* PlanPage::makeCards() {
         QStringLiteral("A Hugging Face config.json or a model file of ours; a file "
                        "dropped on this page does the same."));
     connect(import, &QPushButton::clicked, this, &PlanPage::chooseModel);
-    m_model_card->column()->addWidget(import);
+    m_model_card->addToTitle(import);
     m_cluster_card = new FactCard(QStringLiteral("Cluster"), column);
-    m_cluster_card->column()->addStretch(1);
-    layout->addWidget(m_model_card, 1);
-    layout->addWidget(m_cluster_card, 1);
+    layout->addWidget(m_model_card);
+    layout->addWidget(m_cluster_card);
     return column;
 }
 
 QWidget* PlanPage::makeKnobs() {
     auto* card = new QFrame(this);
     card->setProperty("role", QStringLiteral("card"));
-    card->setFixedWidth(kLeftWidth);
+    card->setMaximumWidth(kLeftWidth);
     auto* column = new QVBoxLayout(card);
     column->setContentsMargins(12, 10, 12, 10);
     auto* grid = new QGridLayout;
@@ -135,14 +136,27 @@ QWidget* PlanPage::makeAnswers() {
     layout->addWidget(m_memory_legend);
     auto* heading = new QHBoxLayout;
     heading->addWidget(makeLabel(QStringLiteral("Time per phase and step"), "section", column));
-    heading->addStretch(1);
-    m_mode = makeLabel({}, "faint", column);
+    m_mode = new TextLine(TextLine::Look::Faint, column);
+    m_mode->setAlignment(Qt::AlignRight);
     m_mode->setObjectName(QStringLiteral("mode"));
-    heading->addWidget(m_mode);
+    heading->addWidget(m_mode, 1);
     layout->addLayout(heading);
     m_phases = new PhaseShareView(column);
     layout->addWidget(m_phases, 2);
     return column;
+}
+
+void PlanPage::arrangeTiles() {
+    const int columns = width() < kWideEnough ? kNumTiles / 2 : kNumTiles;
+    for (int i = 0; i < kNumTiles; ++i) {
+        m_tile_grid->addWidget(m_tiles[static_cast<std::size_t>(i)], i / columns, i % columns);
+        m_tile_grid->setColumnStretch(i, i < columns ? 1 : 0);
+    }
+}
+
+void PlanPage::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    arrangeTiles();
 }
 
 void PlanPage::chooseModel() {
@@ -191,10 +205,10 @@ void PlanPage::takePrediction() {
     if (!m_plan.hasPlan()) return;
     const Prediction* prediction = m_plan.prediction();
     if (prediction == nullptr) {
-        for (MetricTile* tile : m_tiles) tile->clear({});
+        for (MetricTile* tile : m_tiles) tile->clear();
         m_memory->clear();
         m_phases->setShares({});
-        m_mode->clear();
+        m_mode->setText({});
         showFault(m_plan.violations().empty() ? m_plan.fault()
                                               : violationsText(m_plan.violations()));
         return;
@@ -202,7 +216,8 @@ void PlanPage::takePrediction() {
     const std::vector<Metric> metrics = planMetrics(m_plan.plan(), *prediction);
     for (std::size_t i = 0; i < m_tiles.size() && i < metrics.size(); ++i)
         m_tiles[i]->show(metrics[i]);
-    m_sentence->setText(m_plan.fault().isEmpty() ? bottleneckText(*prediction) : m_plan.fault());
+    showFault(m_plan.fault());
+    m_sentence->setText(bottleneckText(*prediction));
     m_mode->setText(m_plan.mode() == PredictMode::Simulated ? QStringLiteral("simulated schedule")
                                                             : QStringLiteral("closed form"));
     m_memory->setMemory(prediction->memory);
@@ -211,7 +226,9 @@ void PlanPage::takePrediction() {
 }
 
 void PlanPage::showFault(const QString& message) {
-    m_sentence->setText(message);
+    m_fault->setText(message);
+    m_fault->setVisible(!message.isEmpty());
+    m_sentence->setVisible(message.isEmpty());
 }
 
 }  // namespace piper::ui

@@ -6,8 +6,8 @@
 
 #include "ui/models/workbench.h"
 
+class QGridLayout;
 class QLabel;
-class QBoxLayout;
 
 namespace piper::ui {
 
@@ -17,6 +17,7 @@ class KnobControl;
 class MetricTile;
 class PhaseShareView;
 class StackedMemoryPlot;
+class TextLine;
 
 /// Model and cluster cards, sliders, and what core predicts, moving under the finger.
 class PlanPage : public QWidget {
@@ -33,11 +34,13 @@ public:
 protected:
     void dragEnterEvent(QDragEnterEvent* event) override;
     void dropEvent(QDropEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     QWidget* makeCards();
     QWidget* makeKnobs();
     QWidget* makeAnswers();
+    void arrangeTiles();
     void chooseModel();
     void choosePlan();
     void takePlan();
@@ -48,10 +51,12 @@ private:
     FactCard* m_model_card = nullptr;
     FactCard* m_cluster_card = nullptr;
     std::vector<KnobControl*> m_knobs;
+    QGridLayout* m_tile_grid = nullptr;
     std::vector<MetricTile*> m_tiles;
-    QLabel* m_layout_line = nullptr;
-    QLabel* m_sentence = nullptr;
-    QLabel* m_mode = nullptr;
+    TextLine* m_layout_line = nullptr;
+    TextLine* m_sentence = nullptr;
+    QLabel* m_fault = nullptr;  ///< broken rules, in place of the sentence
+    TextLine* m_mode = nullptr;
     StackedMemoryPlot* m_memory = nullptr;
     ColourLegend* m_memory_legend = nullptr;
     PhaseShareView* m_phases = nullptr;

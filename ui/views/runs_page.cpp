@@ -118,7 +118,13 @@ QWidget* RunsPage::makeHistory() {
     m_history->setObjectName(QStringLiteral("history"));
     layout->addWidget(m_history);
     connect(open, &QPushButton::clicked, this, &RunsPage::chooseWorkspace);
+    m_history->horizontalHeader()->setStretchLastSection(false);
+    m_history->horizontalHeader()->setSectionResizeMode(RunHistoryModel::Layout,
+                                                        QHeaderView::Stretch);
+    m_history->setToolTip(QStringLiteral("A double click shows the run beside its model."));
     connect(m_history, &QTableView::doubleClicked, this, &RunsPage::chooseRow);
+    connect(m_history->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            &RunsPage::showLoss);
     return box;
 }
 
@@ -153,7 +159,7 @@ void RunsPage::take() {
             ? QStringLiteral("loss %1 · %2 tokens/s")
                   .arg(QLocale().toString(p.loss, 'f', 4), countText(p.tokens_per_second))
             : QString());
-    m_loss->setPoints(runs.loss(), p.steps);
+    showLoss();
     if (runs.log().size() != m_log_shown) {
         m_log->setPlainText(runs.log());
         m_log->verticalScrollBar()->setValue(m_log->verticalScrollBar()->maximum());
@@ -161,10 +167,33 @@ void RunsPage::take() {
     }
 }
 
+/// The live run's curve, else that of the run chosen in the history, else of its last measured one.
+void RunsPage::showLoss() {
+    const RunsViewModel& runs = m_workbench.runs;
+    if (runs.running() || !runs.loss().empty()) {
+        m_loss->setTitle(QStringLiteral("Loss, mean over the global batch"));
+        m_loss->setPoints(runs.loss(), runs.progress().steps);
+        return;
+    }
+    const auto& history = m_workbench.runs.history().runs();
+    const RunSummary* shown = nullptr;
+    for (const RunSummary& run : history)
+        if (!run.losses.empty()) shown = &run;
+    const QModelIndex row = m_history->currentIndex();
+    if (row.isValid()) shown = &history[static_cast<std::size_t>(row.row())];
+    if (shown == nullptr) {
+        m_loss->setPoints({}, 0);
+        return;
+    }
+    m_loss->setTitle(QStringLiteral("Loss of run ‘%1’").arg(shown->name));
+    m_loss->setPoints(shown->losses, static_cast<double>(shown->steps));
+}
+
 void RunsPage::takeHistory() {
     const QString& path = m_workbench.runs.workspace();
     m_workspace->setText(path.isEmpty() ? QStringLiteral("no workspace file is open") : path);
     m_history->resizeColumnsToContents();
+    showLoss();
 }
 
 }  // namespace piper::ui

@@ -31,6 +31,7 @@ private:
     QWidget* makeHistory();
     void take();
     void takeHistory();
+    void showLoss();
     void chooseWorkspace();
     void chooseRow(const QModelIndex& index);
 

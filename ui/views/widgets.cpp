@@ -43,74 +43,55 @@ QTableView* makeTable(QAbstractItemModel* model, QWidget* parent) {
 
 MetricTile::MetricTile(QWidget* parent)
     : QFrame(parent),
-      m_label(makeLabel({}, "faint", this)),
-      m_value(makeLabel({}, "value", this)),
-      m_evidence(makeLabel({}, "faint", this)),
-      m_detail(makeLabel({}, "faint", this)) {
+      m_label(new TextLine(TextLine::Look::Faint, this)),
+      m_evidence(new TextLine(TextLine::Look::Faint, this)),
+      m_value(new TextLine(TextLine::Look::Value, this)),
+      m_detail(new TextLine(TextLine::Look::Faint, this)) {
     setProperty("role", QStringLiteral("card"));
+    m_evidence->setAlignment(Qt::AlignRight);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(12, 8, 12, 8);
     layout->setSpacing(1);
     auto* head = new QHBoxLayout;
-    head->addWidget(m_label);
-    head->addWidget(m_evidence, 1);
-    m_evidence->setAlignment(Qt::AlignRight);
+    head->addWidget(m_label, 2);
+    head->addWidget(m_evidence, 3);
     layout->addLayout(head);
     layout->addWidget(m_value);
     layout->addWidget(m_detail);
-    for (QLabel* label : {m_label, m_value, m_evidence, m_detail})
-        label->setTextFormat(Qt::PlainText);
-    // Numbers change under the finger: no change of text may move the layout.
-    for (QLabel* label : {m_value, m_evidence, m_detail})
-        label->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
 }
 
 void MetricTile::show(const Metric& metric) {
     setObjectName(QStringLiteral("metric.") + metric.id);
     m_label->setText(metric.label);
     m_value->setText(metric.value);
-    m_full_detail = metric.detail;
-    m_full_evidence =
-        QString(metric.evidence).replace(QStringLiteral("extrapolated"), QStringLiteral("extrap."));
-    elide();
+    m_detail->setText(metric.detail);
+    m_evidence->setText(QString(metric.evidence)
+                            .replace(QStringLiteral("extrapolated"), QStringLiteral("extrap.")));
+    m_evidence->setVisible(!metric.evidence.isEmpty());
     QString tip = metric.definition;
     for (const QString& more : {metric.detail, metric.evidence})
         if (!more.isEmpty()) tip += u'\n' + more;
     setToolTip(tip);
-    setAccessibleName(metric.label + QStringLiteral(": ") + metric.value);
 }
 
-void MetricTile::clear(const QString& label) {
-    if (!label.isEmpty()) m_label->setText(label);
+void MetricTile::clear() {
     m_value->setText(QStringLiteral("–"));
-    m_full_detail.clear();
-    m_full_evidence.clear();
-    elide();
+    m_detail->setText({});
+    m_evidence->setText({});
     setToolTip({});
-}
-
-void MetricTile::elide() {
-    m_detail->setText(
-        m_detail->fontMetrics().elidedText(m_full_detail, Qt::ElideRight, m_detail->width()));
-    m_evidence->setText(
-        m_evidence->fontMetrics().elidedText(m_full_evidence, Qt::ElideRight, m_evidence->width()));
-}
-
-void MetricTile::resizeEvent(QResizeEvent* event) {
-    QFrame::resizeEvent(event);
-    elide();
 }
 
 FactCard::FactCard(const QString& title, QWidget* parent)
     : QFrame(parent),
       m_column(new QVBoxLayout(this)),
+      m_head(new QHBoxLayout),
       m_title(makeLabel(title, "section", this)),
       m_grid(new QGridLayout) {
     setProperty("role", QStringLiteral("card"));
-    m_column->setContentsMargins(12, 10, 12, 10);
-    m_column->setSpacing(6);
-    m_title->setWordWrap(true);
-    m_column->addWidget(m_title);
+    m_column->setContentsMargins(12, 8, 12, 8);
+    m_column->setSpacing(4);
+    m_head->addWidget(m_title, 1);
+    m_column->addLayout(m_head);
     m_grid->setHorizontalSpacing(14);
     m_grid->setVerticalSpacing(3);
     m_grid->setColumnStretch(1, 1);
@@ -121,23 +102,28 @@ void FactCard::setTitle(const QString& title) {
     m_title->setText(title);
 }
 
+void FactCard::addToTitle(QWidget* widget) {
+    m_head->addWidget(widget);
+}
+
 void FactCard::setRows(const std::vector<CardRow>& rows) {
-    while (m_labels.size() < 2 * rows.size()) {
-        const bool name = m_labels.size() % 2 == 0;
-        auto* label = makeLabel({}, name ? "faint" : "fact", this);
-        label->setWordWrap(!name);
-        label->setAlignment(Qt::AlignTop | Qt::AlignLeft);
-        if (!name) label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-        m_grid->addWidget(label, static_cast<int>(m_labels.size() / 2), name ? 0 : 1);
-        m_labels.push_back(label);
+    while (m_lines.size() < rows.size()) {
+        auto* name = makeLabel({}, "faint", this);
+        auto* value = new TextLine(TextLine::Look::Plain, this);
+        const int row = static_cast<int>(m_lines.size());
+        m_grid->addWidget(name, row, 0);
+        m_grid->addWidget(value, row, 1);
+        m_lines.emplace_back(name, value);
     }
-    for (std::size_t i = 0; i < m_labels.size(); ++i) {
-        const bool used = i / 2 < rows.size();
-        m_labels[i]->setVisible(used);
+    for (std::size_t i = 0; i < m_lines.size(); ++i) {
+        const auto& [name, value] = m_lines[i];
+        const bool used = i < rows.size();
+        name->setVisible(used);
+        value->setVisible(used);
         if (!used) continue;
-        const CardRow& row = rows[i / 2];
-        m_labels[i]->setText(i % 2 == 0 ? row.label : row.value);
-        m_labels[i]->setToolTip(row.definition);
+        name->setText(rows[i].label);
+        name->setToolTip(rows[i].definition);
+        value->setText(rows[i].value);
     }
 }
 

@@ -8,8 +8,10 @@
 
 #include "ui/models/model_card.h"
 #include "ui/models/plan_summary.h"
+#include "ui/views/text_line.h"
 
 class QGridLayout;
+class QHBoxLayout;
 class QTableView;
 class QAbstractItemModel;
 class QVBoxLayout;
@@ -32,23 +34,15 @@ class MetricTile : public QFrame {
 public:
     explicit MetricTile(QWidget* parent = nullptr);
     void show(const Metric& metric);
-    void clear(const QString& label);
-    [[nodiscard]] QString value() const { return m_value->text(); }
-    [[nodiscard]] QLabel* valueLabel() const { return m_value; }
-
-protected:
-    void resizeEvent(QResizeEvent* event) override;
+    void clear();
+    [[nodiscard]] const QString& value() const { return m_value->text(); }
+    [[nodiscard]] TextLine* valueLine() const { return m_value; }
 
 private:
-    /// The detail may be longer than the tile is wide; the hover text has all of it.
-    void elide();
-
-    QLabel* m_label;
-    QLabel* m_value;
-    QLabel* m_evidence;
-    QLabel* m_detail;
-    QString m_full_detail;
-    QString m_full_evidence;
+    TextLine* m_label;
+    TextLine* m_evidence;
+    TextLine* m_value;
+    TextLine* m_detail;
 };
 
 /// Names and values in two columns under a heading.
@@ -59,12 +53,15 @@ public:
     void setTitle(const QString& title);
     void setRows(const std::vector<CardRow>& rows);
     [[nodiscard]] QVBoxLayout* column() const { return m_column; }
+    /// Puts a widget to the right of the title.
+    void addToTitle(QWidget* widget);
 
 private:
     QVBoxLayout* m_column;
+    QHBoxLayout* m_head;
     QLabel* m_title;
     QGridLayout* m_grid;
-    std::vector<QLabel*> m_labels;
+    std::vector<std::pair<QLabel*, TextLine*>> m_lines;
 };
 
 /// Time per phase as bars in the phases' colours, the exposed part marked.
