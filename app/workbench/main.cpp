@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "app/common/files.h"
+#include "app/common/parallel.h"
 #include "app/workbench/options.h"
 #include "app/workbench/session_run_controller.h"
 #include "app/workbench/settle.h"
@@ -94,6 +95,11 @@ Status checkStart(const Options& options, const ui::Workbench& bench) {
     if (!bench.plan.hasPlan())
         return fail(ErrorCode::InvalidInput, "no plan could be opened{}",
                     options.plan.isEmpty() ? std::string() : " from " + options.plan.toStdString());
+    const bool wanted = !options.run_a.isEmpty() || !options.run_b.isEmpty();
+    if (wanted && options.workspace.isEmpty())
+        return fail(ErrorCode::InvalidInput, "--runs needs a workspace file to take them from");
+    if (wanted && (bench.pair.first().empty() || bench.pair.second().empty()))
+        return fail(ErrorCode::NotFound, "{}", bench.pair.status().toStdString());
     if (!options.workspace.isEmpty() && bench.runs.workspace().isEmpty())
         return fail(ErrorCode::InvalidInput, "{} could not be opened",
                     options.workspace.toStdString());
@@ -133,6 +139,7 @@ int runWindow(QApplication& application, const Options& options) {
     SessionRunController controller(local, places);
     ui::Workbench bench(executor, library, controller);
     workbench = &bench;
+    bench.search.setParallelFor(threadedFor());
     if (const auto file = bundledExample("plans/olmoe-tiny.json"); file.ok())
         bench.local_plan = QString::fromStdString(file->string());
     bench.sessions.push_back(std::make_unique<ui::SessionViewModel>(

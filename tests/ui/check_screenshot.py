@@ -33,8 +33,31 @@ def check(program, page, arguments, expected):
         assert len(set(pixels)) > 20, "the picture has next to no content"
 
 
+def check_refused(program, arguments, status, words):
+    done = subprocess.run([program] + arguments, capture_output=True, text=True, timeout=100)
+    assert done.returncode == status, f"{arguments} ended with {done.returncode}: {done.stderr}"
+    assert words in done.stderr, f"{arguments} does not say '{words}': {done.stderr}"
+
+
+def check_bad_input(program):
+    with tempfile.TemporaryDirectory() as folder:
+        png = folder + "/page.png"
+        garbage = folder + "/garbage.piper"
+        with open(garbage, "w") as file:
+            file.write("no database")
+        check_refused(program, ["/nonexistent.piper", "--screenshot", png], 2, "/nonexistent.piper")
+        check_refused(program, [garbage, "--screenshot", png], 2, "garbage.piper")
+        check_refused(program, ["--plan", garbage, "--screenshot", png], 2, "garbage.piper")
+        check_refused(program, ["--runs", "a", "--screenshot", png], 2, "--runs")
+        check_refused(program, ["--screenshot", folder + "/none/x.png"], 3, "none/x.png")
+        check_refused(program, ["--page", "plam"], 2, "'plan'")
+
+
 def main():
     program, page = sys.argv[1:]
+    if page == "bad_input":
+        check_bad_input(program)
+        return
     check(program, page, ["--size", "1280x800", "--theme", "dark"], (1280, 800))
     check(program, page, ["--size", "1000x640", "--scale", "2", "--theme", "light"], (2000, 1280))
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <QApplication>
+#include <QComboBox>
 #include <QImage>
 #include <QLabel>
 #include <QPlainTextEdit>
@@ -12,6 +14,7 @@
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/explore_page.h"
 #include "ui/views/schedule_page.h"
+#include "ui/views/theme.h"
 
 namespace piper::ui {
 namespace {
@@ -90,6 +93,20 @@ TEST_F(Pages, AnUnreadableWorkspaceIsNamed) {
     m_workbench->runs.openWorkspace(QStringLiteral("/nonexistent/runs.piper"));
     EXPECT_TRUE(waitFor([&] { return !message.isEmpty(); }));
     EXPECT_TRUE(message.contains(QStringLiteral("/nonexistent/runs.piper")));
+}
+
+TEST_F(Pages, TheThemeChangesEveryColourAtOnce) {
+    open(test::clusterPlan());
+    auto* theme = m_window->findChild<QComboBox*>(QStringLiteral("theme"));
+    ASSERT_NE(theme, nullptr);
+    const auto background = [&] {
+        return m_window->grab().toImage().pixelColor(m_window->width() - 4, 4);
+    };
+    EXPECT_GT(background().lightnessF(), 0.8);
+    applyTheme(*qApp, Theme::Dark);
+    EXPECT_LT(background().lightnessF(), 0.3);
+    applyTheme(*qApp, Theme::Light);
+    EXPECT_GT(background().lightnessF(), 0.8);
 }
 
 class Canvas : public test::WindowTest {

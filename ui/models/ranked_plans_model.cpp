@@ -28,7 +28,13 @@ constexpr std::array<ColumnInfo, RankedPlansModel::ColumnCount> kColumns = {
      {"EP", "Expert parallel degree."},
      {"DP", "Data parallel replicas."},
      {"Micro", "Sequences of a micro-batch."},
+     {"Schedule", "Order of forward and backward passes on a stage."},
+     {"Recompute", "What the backward pass computes again instead of keeping."},
      {"Limited by", "The largest bottleneck and its share of the step."}}};
+
+bool isText(int column) {
+    return column >= RankedPlansModel::Schedule;
+}
 
 QString limitText(const Prediction& p) {
     if (p.bottlenecks.empty()) return {};
@@ -63,6 +69,10 @@ double number(const RankedPlan& r, int row, int column) {
             return static_cast<double>(l.dp);
         case RankedPlansModel::Micro:
             return static_cast<double>(r.plan.micro_batch_size);
+        case RankedPlansModel::Schedule:
+            return static_cast<double>(r.plan.schedule);
+        case RankedPlansModel::Recompute:
+            return static_cast<double>(r.plan.recompute.granularity);
         default:
             return r.prediction.bottlenecks.empty()
                        ? 0
@@ -81,6 +91,10 @@ QString cellText(const RankedPlan& r, int row, int column) {
             return secondsText(Seconds(v));
         case RankedPlansModel::Memory:
             return bytesText(Bytes(v));
+        case RankedPlansModel::Schedule:
+            return text(toText(r.plan.schedule));
+        case RankedPlansModel::Recompute:
+            return text(toText(r.plan.recompute.granularity));
         case RankedPlansModel::Limit:
             return limitText(r.prediction);
         default:
@@ -111,7 +125,7 @@ QVariant RankedPlansModel::data(const QModelIndex& index, int role) const {
     if (role == Qt::UserRole) return number(row, index.row(), index.column());
     if (role == Qt::TextAlignmentRole)
         return QVariant(Qt::AlignVCenter |
-                        (index.column() == Limit ? Qt::AlignLeft : Qt::AlignRight));
+                        (isText(index.column()) ? Qt::AlignLeft : Qt::AlignRight));
     if (role == Qt::ToolTipRole) return bottleneckText(row.prediction);
     return {};
 }
@@ -122,7 +136,7 @@ QVariant RankedPlansModel::headerData(int section, Qt::Orientation orientation, 
     if (role == Qt::DisplayRole) return QString::fromLatin1(info.title);
     if (role == Qt::ToolTipRole) return QString::fromLatin1(info.definition);
     if (role == Qt::TextAlignmentRole)
-        return QVariant(Qt::AlignVCenter | (section == Limit ? Qt::AlignLeft : Qt::AlignRight));
+        return QVariant(Qt::AlignVCenter | (isText(section) ? Qt::AlignLeft : Qt::AlignRight));
     return {};
 }
 

@@ -25,6 +25,8 @@ public:
         Ep,
         Dp,
         Micro,
+        Schedule,
+        Recompute,
         Limit,
         ColumnCount
     };

@@ -11,14 +11,15 @@ namespace {
 constexpr int kProgressEveryMs = 50;
 const QString kTopic = QStringLiteral("search");
 
-Result<SearchResult> runSearch(const SearchSpace& space, const Executor::Context& context,
+Result<SearchResult> runSearch(const SearchSpace& space, const ParallelFor& parallel_for,
+                               const Executor::Context& context,
                                const std::function<void(const SearchProgress&)>& report) {
     QElapsedTimer total;
     total.start();
     QElapsedTimer since_report;
     since_report.start();
     Result<SearchResult> result =
-        searchPlans(space, sequentialFor(), context.stop, [&](const SearchProgress& p) {
+        searchPlans(space, parallel_for, context.stop, [&](const SearchProgress& p) {
             if (since_report.elapsed() < kProgressEveryMs) return;
             since_report.restart();
             report(p);
@@ -44,18 +45,19 @@ void SearchViewModel::start(const Plan& base, std::vector<std::string> fixed, Ob
     m_running = true;
     m_fraction = 0.0;
     m_status = QStringLiteral("Searching…");
-    m_executor.submit(
-        kTopic, Executor::Lane::Background,
-        [space = std::move(space), this](const Executor::Context& context) -> Executor::OnWindow {
-            auto result = std::make_shared<Result<SearchResult>>(
-                runSearch(space, context, [&](const SearchProgress& p) {
-                    const double best = p.best != nullptr ? p.best->prediction.mfu : 0.0;
-                    context.post([this, done = p.done, total = p.total, best] {
-                        progress(done, total, best);
-                    });
-                }));
-            return [result, this] { finish(std::move(*result)); };
-        });
+    m_executor.submit(kTopic, Executor::Lane::Background,
+                      [space = std::move(space), parallel_for = m_parallel_for,
+                       this](const Executor::Context& context) -> Executor::OnWindow {
+                          auto result = std::make_shared<Result<SearchResult>>(
+                              runSearch(space, parallel_for, context, [&](const SearchProgress& p) {
+                                  const double best =
+                                      p.best != nullptr ? p.best->prediction.mfu : 0.0;
+                                  context.post([this, done = p.done, total = p.total, best] {
+                                      progress(done, total, best);
+                                  });
+                              }));
+                          return [result, this] { finish(std::move(*result)); };
+                      });
     Q_EMIT changed();
 }
 

@@ -14,6 +14,8 @@ class SearchViewModel : public QObject {
     Q_OBJECT
 public:
     explicit SearchViewModel(Executor& executor, QObject* parent = nullptr);
+    /// How the search uses the processors; one after the other unless set.
+    void setParallelFor(ParallelFor parallel_for) { m_parallel_for = std::move(parallel_for); }
 
     [[nodiscard]] RankedPlansModel& plans() { return m_plans; }
     [[nodiscard]] RejectionsModel& rejections() { return m_rejections; }
@@ -36,6 +38,7 @@ private:
     void finish(Result<SearchResult> result);
 
     Executor& m_executor;
+    ParallelFor m_parallel_for = sequentialFor();
     RankedPlansModel m_plans;
     RejectionsModel m_rejections;
     bool m_running = false;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/views/main_window.h"
 
+#include <QApplication>
 #include <QCloseEvent>
+#include <QComboBox>
 #include <QHBoxLayout>
 #include <QListWidget>
 #include <QMessageBox>
@@ -10,6 +12,7 @@
 #include <QShortcut>
 #include <QStackedWidget>
 #include <QStatusBar>
+#include <QVBoxLayout>
 
 #include "ui/views/compare_page.h"
 #include "ui/views/explore_page.h"
@@ -18,6 +21,7 @@
 #include "ui/views/runs_page.h"
 #include "ui/views/schedule_page.h"
 #include "ui/views/sessions_page.h"
+#include "ui/views/theme.h"
 #include "ui/views/timeline_page.h"
 
 namespace piper::ui {
@@ -45,7 +49,7 @@ MainWindow::MainWindow(Workbench& workbench, QWidget* parent)
     auto* layout = new QHBoxLayout(body);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
-    layout->addWidget(m_navigation);
+    layout->addWidget(makeSide());
     layout->addWidget(m_stack, 1);
     setCentralWidget(body);
     for (int i = 0; i < kNumPages; ++i) m_stack->addWidget(new QWidget(m_stack));
@@ -54,10 +58,31 @@ MainWindow::MainWindow(Workbench& workbench, QWidget* parent)
     showPage(PageId::Plan);
 }
 
+QWidget* MainWindow::makeSide() {
+    auto* side = new QWidget(this);
+    side->setFixedWidth(kNavigationWidth);
+    auto* layout = new QVBoxLayout(side);
+    layout->setContentsMargins(0, 0, 0, 8);
+    layout->setSpacing(4);
+    layout->addWidget(m_navigation, 1);
+    auto* theme = new QComboBox(side);
+    theme->setObjectName(QStringLiteral("theme"));
+    theme->setAccessibleName(QStringLiteral("Theme"));
+    theme->addItems({QStringLiteral("System theme"), QStringLiteral("Light theme"),
+                     QStringLiteral("Dark theme")});
+    theme->setCurrentIndex(static_cast<int>(currentTheme()));
+    connect(theme, &QComboBox::activated, this,
+            [](int index) { applyTheme(*qApp, static_cast<Theme>(index)); });
+    auto* line = new QHBoxLayout;
+    line->setContentsMargins(8, 0, 8, 0);
+    line->addWidget(theme);
+    layout->addLayout(line);
+    return side;
+}
+
 void MainWindow::makeNavigation() {
     m_navigation->setObjectName(QStringLiteral("navigation"));
     m_navigation->setAccessibleName(QStringLiteral("Pages"));
-    m_navigation->setFixedWidth(kNavigationWidth);
     m_navigation->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     for (int i = 0; i < kNumPages; ++i) {
         auto* item = new QListWidgetItem(pageTitle(static_cast<PageId>(i)), m_navigation);

@@ -34,6 +34,7 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
+    QWidget* makeSide();
     void makeNavigation();
     void drawIcons();
     void connectModels();

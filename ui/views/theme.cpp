@@ -43,6 +43,11 @@ QPalette makePalette(const Shades& s) {
     return p;
 }
 
+Theme& applied() {
+    static Theme theme = Theme::System;
+    return theme;
+}
+
 QString styleSheet(const Shades& s) {
     return QStringLiteral(R"(
         QLabel[role="title"] { font-size: 16px; font-weight: 600; }
@@ -51,8 +56,7 @@ QString styleSheet(const Shades& s) {
         QLabel[role="value"] { font-size: 19px; font-weight: 600; }
         QFrame[role="card"] { background: %2; border: 1px solid %3; border-radius: 4px; }
         QFrame[role="card"] QLabel { background: transparent; border: none; }
-        QListWidget#navigation { background: %4; border: none; border-right: 1px solid %3;
-                                 padding-top: 8px; outline: none; }
+        QListWidget#navigation { background: %4; border: none; padding-top: 8px; outline: none; }
         QListWidget#navigation::item { padding-left: 10px; border-left: 3px solid transparent; }
         QListWidget#navigation::item:selected { background: %2; color: %5;
                                                 border-left: 3px solid %6; }
@@ -72,6 +76,10 @@ QString styleSheet(const Shades& s) {
 
 }  // namespace
 
+Theme currentTheme() {
+    return applied();
+}
+
 bool isDark(const QPalette& palette) {
     return palette.color(QPalette::Window).lightnessF() < 0.5F;
 }
@@ -79,6 +87,7 @@ bool isDark(const QPalette& palette) {
 void applyTheme(QApplication& application, Theme theme) {
     static const bool system_dark = isDark(QApplication::palette());
     const bool dark = theme == Theme::Dark || (theme == Theme::System && system_dark);
+    applied() = theme;
     const Shades& shades = dark ? kDark : kLight;
     QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
     QFont font = QApplication::font();
