@@ -13,10 +13,56 @@ target_compile_options(piper_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Werror>
     # Paths in assertions and debug information are relative to the source tree.
     $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # g++ 12 warns of its own std::string (GCC bug 105329) where headers are precompiled.
+    target_compile_options(piper_options INTERFACE
+        "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow>")
+endif()
 if(PIPER_SANITIZE)
     target_compile_options(piper_options INTERFACE
         -fsanitize=${PIPER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
     target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
+endif()
+
+# Headers that nearly every source reads are compiled once for libraries and once for tests; a build
+# without them (dev, the sanitizers) keeps every source honest about its includes.
+option(PIPER_PRECOMPILE "Compile the common headers once" OFF)
+
+# piper_precompiled(piper_core_plan LIBRARY|TEST): lets a target of ours use them.
+function(piper_precompiled target kind)
+    if(NOT PIPER_PRECOMPILE)
+        return()
+    endif()
+    string(TOLOWER ${kind} suffix)
+    target_precompile_headers(${target} REUSE_FROM piper_precompiled_${suffix})
+    piper_cache_precompiled(${target})
+endfunction()
+
+# ccache keeps its hits: sources use neither __TIME__ nor macros that the precompiled headers hide.
+function(piper_cache_precompiled target)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+    if(PIPER_CCACHE)
+        set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+            "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${PIPER_CCACHE}")
+    endif()
+endfunction()
+
+if(PIPER_PRECOMPILE)
+    set(headers <algorithm> <array> <cstdint> <filesystem> <fstream> <functional> <map> <memory>
+        <optional> <span> <string> <string_view> <variant> <vector> <fmt/format.h>
+        <nlohmann/json.hpp>)
+    file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "int main() { return 0; }\n")
+    add_library(piper_precompiled_library STATIC ${CMAKE_BINARY_DIR}/precompiled.cpp)
+    target_precompile_headers(piper_precompiled_library PRIVATE ${headers})
+    target_link_libraries(piper_precompiled_library PRIVATE piper_options fmt::fmt)
+    piper_cache_precompiled(piper_precompiled_library)
+    if(PIPER_TESTS)
+        add_executable(piper_precompiled_test ${CMAKE_BINARY_DIR}/precompiled.cpp)
+        target_precompile_headers(piper_precompiled_test PRIVATE ${headers} <gmock/gmock.h>
+            <gtest/gtest.h>)
+        target_link_libraries(piper_precompiled_test PRIVATE piper_options fmt::fmt GTest::gtest)
+        piper_cache_precompiled(piper_precompiled_test)
+    endif()
 endif()
 
 # piper_library(core_base SOURCES a.cpp DEPS core_model PRIVATE_DEPS SQLite::SQLite3)
@@ -27,6 +73,9 @@ function(piper_library name)
         add_library(piper_${name} STATIC ${ARG_SOURCES})
         set(scope PUBLIC)
         target_link_libraries(piper_${name} PRIVATE ${ARG_PRIVATE_DEPS})
+        if(name MATCHES "^(app|collectors|core|kernels|sessions)")
+            piper_precompiled(piper_${name} LIBRARY)
+        endif()
     else()
         add_library(piper_${name} INTERFACE)
         set(scope INTERFACE)
@@ -54,6 +103,7 @@ function(piper_test name)
     endif()
     add_executable(${name}_test ${ARG_SOURCES})
     target_link_libraries(${name}_test PRIVATE piper_options piper_test_support GTest::gtest_main GTest::gmock)
+    piper_precompiled(${name}_test TEST)
     foreach(dep IN LISTS ARG_DEPS)
         if(dep MATCHES "::")
             target_link_libraries(${name}_test PRIVATE ${dep})
