@@ -13,11 +13,6 @@ target_compile_options(piper_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Werror>
     # Paths in assertions and debug information are relative to the source tree.
     $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # g++ 12 warns of its own std::string (GCC bug 105329) where headers are precompiled.
-    target_compile_options(piper_options INTERFACE
-        "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow>")
-endif()
 if(PIPER_SANITIZE)
     target_compile_options(piper_options INTERFACE
         -fsanitize=${PIPER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
@@ -48,6 +43,11 @@ function(piper_cache_precompiled target)
 endfunction()
 
 if(PIPER_PRECOMPILE)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+        # g++ 12 warns of its own std::string there (GCC bugs 105329, 105651).
+        target_compile_options(piper_options INTERFACE
+            "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>")
+    endif()
     set(headers <algorithm> <array> <cstdint> <filesystem> <fstream> <functional> <map> <memory>
         <optional> <span> <string> <string_view> <variant> <vector> <fmt/format.h>
         <nlohmann/json.hpp>)
@@ -73,7 +73,7 @@ function(piper_library name)
         add_library(piper_${name} STATIC ${ARG_SOURCES})
         set(scope PUBLIC)
         target_link_libraries(piper_${name} PRIVATE ${ARG_PRIVATE_DEPS})
-        if(name MATCHES "^(app|collectors|core|kernels|sessions)")
+        if(name MATCHES "^(app_common|app_worker|collectors|core|kernels|sessions)")
             piper_precompiled(piper_${name} LIBRARY)
         endif()
     else()
