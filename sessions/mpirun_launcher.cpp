@@ -220,7 +220,8 @@ private:
 
 std::vector<std::string> mpirunCommand(std::int64_t ranks,
                                        const std::vector<std::string>& program) {
-    // Ranks may outnumber processors: they are not bound, and yield while they wait.
+    // Ranks may outnumber processors: they are not bound, and yield while they wait. A rank told to
+    // stop has two seconds to close its file before mpirun kills it (one by default).
     std::vector<std::string> argv = {"mpirun",
                                      "-np",
                                      std::to_string(ranks),
@@ -233,7 +234,10 @@ std::vector<std::string> mpirunCommand(std::int64_t ranks,
                                      "1",
                                      "--mca",
                                      "btl",
-                                     "self,vader,tcp"};
+                                     "self,vader,tcp",
+                                     "--mca",
+                                     "odls_base_sigkill_timeout",
+                                     "2"};
     argv.insert(argv.end(), program.begin(), program.end());
     return argv;
 }
