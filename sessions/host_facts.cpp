@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sessions/host_facts.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace piper {
 namespace {
@@ -39,8 +41,8 @@ Result<HostFacts> discoverHost(Connection& connection) {
     PIPER_ASSIGN(const CommandResult processors, connection.run({"nproc"}));
     facts.processors = std::atoll(processors.output.c_str());
     const auto text = [&](const char* path) {
-        return connection.readFile(path, 1 << 16).ok() ? *connection.readFile(path, 1 << 16)
-                                                       : std::string();
+        Result<std::string> content = connection.readFile(path, 1 << 16);
+        return content.ok() ? std::move(content).value() : std::string();
     };
     facts.processor = valueOf(text("/proc/cpuinfo"), "model name");
     facts.system = valueOf(text("/etc/os-release"), "PRETTY_NAME");

@@ -57,9 +57,9 @@ struct SearchProgress {
     const RankedPlan* best = nullptr;  ///< so far, null before the first feasible plan
 };
 
-/// Decides dimensions of the search: "tp=2 micro_batch_size=1 schedule=1f1b" is written into `base`;
-/// returns the keys for SearchSpace::fixed.
-/// Errors: InvalidInput for an unknown key (names the nearest) or a value that cannot be read.
+/// Decides dimensions of the search: "tp=2 micro_batch_size=1 schedule=1f1b" is written into
+/// `base`; returns the keys for SearchSpace::fixed. Errors: InvalidInput for an unknown key (names
+/// the nearest) or a value that cannot be read.
 [[nodiscard]] Result<std::vector<std::string>> applyFixed(Plan& base, std::string_view text);
 
 /// Enumerates and ranks. Deterministic for any ParallelFor. `progress` is called on the caller's
