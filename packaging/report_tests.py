@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints every skipped test of ctest's JUnit files with its reason, and the count of all.
+"""Prints every skipped test of ctest's JUnit files with its reason, every failed one with the end of
+its output, and the count of all.
 Beside RESULTS.xml lies RESULTS.json, what `ctest --show-only=json-v1` printed.
 
 usage: report_tests.py [--strict] RESULTS.xml...
@@ -12,6 +13,9 @@ import re
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
+
+
+SHOWN_LINES = 30  # of what a failed test printed
 
 
 def skip_reason(output):
@@ -58,6 +62,8 @@ def main(arguments):
             else:
                 counts["failed"] += 1
                 print(f"failed: {name}")
+                for line in output.splitlines()[-SHOWN_LINES:]:
+                    print(f"    {line}")
     if strict and refused:
         print(f"{len(refused)} tests were skipped that need no device; install what they miss")
     print(", ".join(f"{count} {word}" for word, count in counts.items()))

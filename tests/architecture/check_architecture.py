@@ -197,12 +197,11 @@ def source_files(root):
 
 
 def machine_paths_of(root):
-    """Prefixes that only this build machine has: its source folder and its home folders."""
-    parts = root.resolve().parts
+    """Prefixes that only this build machine has: its source folder and its home folder. A source
+    folder right below / is left out, for "/app/" is an ordinary part of a path."""
     paths = {"/" + "home" + "/" + os.environ.get("USER", "nobody-at-all") + "/"}
-    if len(parts) > 2 and parts[1] not in ("home", "root", "tmp", "usr", "opt", "var"):
-        paths.add("/" + parts[1] + "/")
-    paths.add(str(root.resolve()) + "/")
+    if len(root.resolve().parts) > 2:
+        paths.add(str(root.resolve()) + "/")
     return sorted(paths)
 
 

@@ -102,6 +102,10 @@ class Form(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("docs/a.md:2: names a path of the build machine", found[0])
 
+    def test_a_source_folder_right_below_the_root_is_no_path_of_one_machine(self):
+        self.assertNotIn("/app/", checker.machine_paths_of(Path("/app")))
+        self.assertNotIn("/app/", checker.machine_paths_of(Path("/app/source")))
+
 
 class Links(unittest.TestCase):
     def links(self, folder, line):

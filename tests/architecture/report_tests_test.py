@@ -34,7 +34,7 @@ class Report(unittest.TestCase):
     def test_a_failure_fails(self):
         status, text = report(PASSED + FAILED)
         self.assertEqual(status, 1)
-        self.assertIn("failed: b\n", text)
+        self.assertIn("failed: b\n    no\n", text)
         self.assertTrue(text.endswith("1 passed, 1 failed, 0 skipped\n"))
 
     def test_no_test_fails(self):
