@@ -396,7 +396,7 @@ TEST(Rules, UnevenSplitsThatFrameworksMakeThemselves) {
 }
 
 TEST(Rules, EveryFixOfTheExpertGridIsLegal) {
-    // V01 of tests/data/validator_cases.csv, each fix applied.
+    // V01 of tests/data/user_cases.csv, each fix applied.
     CheckRequest request;
     request.layout = "pp=2 ep=8 etp=1";
     request.world = 8;

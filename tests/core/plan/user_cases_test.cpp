@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users met, by id of tests/data/validator_cases.csv (each row names its public thread), and
+// What users met, by id of tests/data/user_cases.csv (each row names its public thread), and
 // what `check` says to it.
 #include "tests/core/plan/plans.h"
 
@@ -22,7 +22,7 @@ class UserCases : public ::testing::TestWithParam<UserCase> {};
 TEST_P(UserCases, GetTheRightAnswer) {
     const UserCase& c = GetParam();
     // The row must be there: the table and the test go together.
-    const std::string table = test::readText(test::sourceDir() / "tests/data/validator_cases.csv");
+    const std::string table = test::readText(test::sourceDir() / "tests/data/user_cases.csv");
     EXPECT_NE(table.find("\n" + c.id.substr(0, 3) + ","), std::string::npos);
     CheckRequest request;
     request.framework = c.framework;
