@@ -52,6 +52,10 @@ void checkAttention(Rules& rules, const AttentionSpec& a) {
     checkHeads(rules, a);
     rules.between("attention.sliding_window", a.sliding_window, 0,
                   std::numeric_limits<std::int64_t>::max());
+    if (!a.full_attention_layers.empty() && a.sliding_window == 0)
+        rules.broken("attention.full_attention_layers",
+                     "layers without a sliding window are named, but there is no {}",
+                     rules.name("attention.sliding_window"));
     if (a.kind == AttentionKind::Gqa) {
         if (rules.between("attention.head_dim", a.head_dim, 1, kMaxWidth) && a.head_dim % 2 != 0)
             rules.broken("attention.head_dim", "{} {} must be even: rotary embedding turns pairs",
@@ -119,6 +123,25 @@ void checkLayers(Rules& rules, const ModelSpec& model) {
         rules.between("ffn_hidden_size", model.ffn_hidden_size, 1, kMaxWidth);
 }
 
+/// Windows, positions and dropout.
+void checkRest(Rules& rules, const ModelSpec& model) {
+    std::int64_t before = -1;
+    for (const std::int64_t layer : model.attention.full_attention_layers) {
+        if (layer <= before || layer >= model.num_layers)
+            rules.broken("attention.full_attention_layers",
+                         "layer {} must lie within 0..{} and after the one before", layer,
+                         model.num_layers - 1);
+        before = layer;
+    }
+    if (model.position == PositionKind::Learned && model.max_position_embeddings == 0)
+        rules.broken("max_position_embeddings",
+                     "learned positions need {}: the rows of their table",
+                     rules.name("max_position_embeddings"));
+    if (!(model.dropout >= 0.0 && model.dropout < 1.0))
+        rules.broken("dropout", "{} {} must be at least 0 and below 1", rules.name("dropout"),
+                     model.dropout);
+}
+
 /// The count in doubles, so that it cannot wrap.
 bool countOverflows(const ModelSpec& model) {
     const auto d = [](std::int64_t v) { return static_cast<double>(v); };
@@ -145,6 +168,7 @@ std::vector<Error> checkModelNamed(const ModelSpec& model, const FieldNames& nam
     if (rules.between("num_layers", model.num_layers, 1, kMaxLayers)) checkLayers(rules, model);
     checkAttention(rules, model.attention);
     if (model.moe) checkMoe(rules, *model.moe);
+    checkRest(rules, model);
     if (!(model.rms_norm_eps > 0))
         rules.broken("rms_norm_eps", "{} {} must be above 0", names("rms_norm_eps"),
                      model.rms_norm_eps);

@@ -26,13 +26,13 @@ double projectionWeights(const ModelSpec& model) {
     return query + key_value + heads * asDouble(a.v_head_dim) * h;
 }
 
-/// Mean number of keys a query meets.
-double meanContext(const AttentionSpec& attention, std::int64_t seq_len, AttentionCount count) {
+/// Mean number of keys a query meets, over the layers with and without a window.
+double meanContext(const ModelSpec& model, std::int64_t seq_len, AttentionCount count) {
     const double s = asDouble(seq_len);
-    double window = s;
-    if (attention.sliding_window > 0) window = std::min(s, asDouble(attention.sliding_window));
-    if (count == AttentionCount::Full) return window;
-    return window - window * window / (2.0 * s);
+    const double windowed = model.windowShare();
+    const double window = std::min(s, asDouble(model.attention.sliding_window));
+    if (count == AttentionCount::Full) return windowed * window + (1.0 - windowed) * s;
+    return windowed * (window - window * window / (2.0 * s)) + (1.0 - windowed) * s / 2.0;
 }
 
 void add(TokenFlops& sum, const TokenFlops& term, double scale) {
@@ -54,7 +54,7 @@ TokenFlops layerForwardFlops(const ModelSpec& model, LayerKind kind, std::int64_
     const AttentionSpec& a = model.attention;
     const double h = asDouble(model.hidden_size);
     f.attention_projections = Flops(2.0 * projectionWeights(model));
-    f.attention_core = Flops(2.0 * meanContext(a, seq_len, count) * asDouble(a.num_heads) *
+    f.attention_core = Flops(2.0 * meanContext(model, seq_len, count) * asDouble(a.num_heads) *
                              asDouble(a.qkHeadDim() + a.vHeadDim()));
     if (kind == LayerKind::Dense) {
         f.dense_mlp = Flops(2.0 * asDouble(mlpMatrices(model.dense_mlp)) * h *

@@ -12,7 +12,9 @@
 namespace piper {
 namespace {
 
-enum class Family { Dense, Mixtral, Olmoe, QwenMoe, DeepSeek };
+constexpr std::int64_t kMaxLayers = 1 << 16;
+
+enum class Family { Dense, Mixtral, Olmoe, QwenMoe, DeepSeek, GptOss };
 
 /// What a model_type implies without a key, or by default.
 struct Kind {
@@ -38,18 +40,26 @@ constexpr std::array kKinds = {
     Kind{.model_type = "olmoe", .family = Family::Olmoe, .rms_norm_eps = 1e-5, .qk_norm = true},
     Kind{.model_type = "qwen2_moe", .family = Family::QwenMoe, .qkv_bias = true},
     Kind{.model_type = "qwen3_moe", .family = Family::QwenMoe, .qk_norm = true},
+    Kind{.model_type = "gpt_oss",
+         .family = Family::GptOss,
+         .rms_norm_eps = 1e-5,
+         .rope_theta = 150000.0,
+         .qkv_bias = true,
+         .default_head_dim = 64,
+         .default_window = 128},
     Kind{.model_type = "deepseek_v2", .family = Family::DeepSeek},
     Kind{.model_type = "deepseek_v3", .family = Family::DeepSeek},
     Kind{.model_type = "kimi_k2", .family = Family::DeepSeek},
 };
 
 std::string_view expertsKey(Family family) {
-    if (family == Family::Mixtral) return "num_local_experts";
+    if (family == Family::Mixtral || family == Family::GptOss) return "num_local_experts";
     return family == Family::DeepSeek ? "n_routed_experts" : "num_experts";
 }
 
 std::string_view expertWidthKey(Family family) {
-    const bool dense_key = family == Family::Mixtral || family == Family::Olmoe;
+    const bool dense_key =
+        family == Family::Mixtral || family == Family::Olmoe || family == Family::GptOss;
     return dense_key ? "intermediate_size" : "moe_intermediate_size";
 }
 
@@ -79,28 +89,27 @@ FieldNames fileNames(Family family) {
     };
 }
 
-void unsupported(ObjectReader& in, std::string_view key, std::string message) {
-    Error error;
-    error.code = ErrorCode::Unsupported;
-    error.message = std::move(message);
-    error.where = in.path(key);
-    in.note(std::move(error));
-}
-
-/// Window of every layer. Qwen files carry a window that `use_sliding_window` switches.
-std::int64_t slidingWindow(ObjectReader& in, const Kind& kind, std::int64_t num_layers) {
+/// Window of the layers. Qwen files carry a window that `use_sliding_window` switches and the first
+/// `max_window_layers` layers do not have; newer files name each layer's kind.
+void readWindow(ObjectReader& in, const Kind& kind, std::int64_t num_layers, AttentionSpec& a) {
     const bool qwen = kind.model_type.starts_with("qwen");
-    if (qwen && !in.boolean("use_sliding_window", false)) return 0;
-    std::int64_t window = in.integer("sliding_window", 0);
-    if (!in.has("sliding_window")) window = kind.default_window;
-    const std::int64_t full_layers = in.integer("max_window_layers", 0);
-    if (!qwen || full_layers <= 0) return window;
-    if (full_layers >= num_layers) return 0;
-    unsupported(in, "max_window_layers",
-                fmt::format("{} of {} layers without a sliding window: one window for all layers "
-                            "is what the model can express",
-                            full_layers, num_layers));
-    return 0;
+    if (qwen && !in.boolean("use_sliding_window", false)) return;
+    a.sliding_window = in.integer("sliding_window", 0);
+    if (!in.has("sliding_window")) a.sliding_window = kind.default_window;
+    if (a.sliding_window <= 0 || num_layers > kMaxLayers) return;
+    const Json& types = in.child("layer_types");
+    if (types.is_array()) {
+        for (std::size_t i = 0; i < types.size(); ++i)
+            if (types[i] != "sliding_attention")
+                a.full_attention_layers.push_back(static_cast<std::int64_t>(i));
+    } else {
+        const std::int64_t full = qwen ? in.integer("max_window_layers", 0) : 0;
+        for (std::int64_t i = 0; i < std::min(full, num_layers); ++i)
+            a.full_attention_layers.push_back(i);
+    }
+    if (static_cast<std::int64_t>(a.full_attention_layers.size()) < num_layers) return;
+    a.sliding_window = 0;
+    a.full_attention_layers.clear();
 }
 
 AttentionSpec readGqa(ObjectReader& in, const Kind& kind, const ModelSpec& model) {
@@ -118,10 +127,10 @@ AttentionSpec readGqa(ObjectReader& in, const Kind& kind, const ModelSpec& model
                         .at(in.path("num_attention_heads")));
     }
     a.head_dim = in.positiveInt("head_dim", head_dim);
-    a.sliding_window = slidingWindow(in, kind, model.num_layers);
+    readWindow(in, kind, model.num_layers, a);
     a.qk_norm = kind.qk_norm;
     a.qk_norm_full = kind.family == Family::Olmoe;
-    const bool bias = in.boolean("attention_bias", false);
+    const bool bias = in.boolean("attention_bias", kind.family == Family::GptOss);
     a.qkv_bias =
         kind.model_type == "qwen2_moe" ? in.boolean("qkv_bias", true) : kind.qkv_bias || bias;
     a.output_bias = bias;
@@ -174,7 +183,8 @@ MoeSpec readMoe(ObjectReader& in, const Kind& kind) {
         readDeepSeekRouting(in, kind.model_type != "deepseek_v2", moe);
         return moe;
     }
-    moe.norm_topk_prob = kind.family == Family::Mixtral || in.boolean("norm_topk_prob", false);
+    moe.norm_topk_prob = kind.family == Family::Mixtral || kind.family == Family::GptOss ||
+                         in.boolean("norm_topk_prob", false);
     const double aux_default = kind.family == Family::Olmoe ? 0.01 : 0.001;
     moe.aux_loss_coefficient = in.number("router_aux_loss_coef", aux_default);
     if (kind.model_type == "qwen2_moe") {
@@ -276,8 +286,7 @@ Result<ModelSpec> readHuggingFace(const Json& json, std::string_view where) {
     } else {
         model.attention = readGqa(in, kind, model);
     }
-    if (in.boolean("mlp_bias", false))
-        unsupported(in, "mlp_bias", "biases in the MLP are not expressed by the model");
+    model.mlp_bias = in.boolean("mlp_bias", kind.family == Family::GptOss);
     if (kind.family != Family::Dense) model.moe = readMoe(in, kind);
     readLayerKinds(in, kind, model);
     PIPER_TRY(in.finish());
@@ -310,7 +319,6 @@ Status firstError(std::vector<Error> errors, std::string_view where) {
 }
 
 bool layersFit(ObjectReader& in, std::string_view key, std::int64_t num_layers) {
-    constexpr std::int64_t kMaxLayers = 1 << 16;
     if (num_layers <= kMaxLayers) return true;
     in.note(fail(ErrorCode::InvalidInput, "{} is more than {} layers", num_layers, kMaxLayers)
                 .at(in.path(key)));

@@ -9,6 +9,12 @@ std::int64_t ModelSpec::numMoeLayers() const {
     return std::count(layers.begin(), layers.end(), LayerKind::Moe);
 }
 
+double ModelSpec::windowShare() const {
+    if (attention.sliding_window <= 0 || num_layers <= 0) return 0.0;
+    return 1.0 - static_cast<double>(attention.full_attention_layers.size()) /
+                     static_cast<double>(num_layers);
+}
+
 template <>
 std::span<const EnumName<AttentionKind>> enumNames<AttentionKind>() {
     static constexpr EnumName<AttentionKind> rows[] = {{AttentionKind::Gqa, "gqa"},
@@ -27,6 +33,20 @@ template <>
 std::span<const EnumName<ScoringFunction>> enumNames<ScoringFunction>() {
     static constexpr EnumName<ScoringFunction> rows[] = {{ScoringFunction::Softmax, "softmax"},
                                                          {ScoringFunction::Sigmoid, "sigmoid"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<NormKind>> enumNames<NormKind>() {
+    static constexpr EnumName<NormKind> rows[] = {{NormKind::RmsNorm, "rms_norm"},
+                                                  {NormKind::LayerNorm, "layer_norm"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<PositionKind>> enumNames<PositionKind>() {
+    static constexpr EnumName<PositionKind> rows[] = {{PositionKind::Rotary, "rotary"},
+                                                      {PositionKind::Learned, "learned"}};
     return rows;
 }
 

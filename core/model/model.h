@@ -23,6 +23,8 @@ enum class AttentionKind {
 enum class MlpKind { SwiGlu, TwoMatrix };  ///< 3 or 2 weight matrices
 enum class ScoringFunction { Softmax, Sigmoid };
 enum class LayerKind { Dense, Moe };
+enum class NormKind { RmsNorm, LayerNorm };   ///< LayerNorm has a bias and a mean
+enum class PositionKind { Rotary, Learned };  ///< Learned: a table of max_position_embeddings
 
 /// Attention of every layer. Head sizes in elements; MLA fields are 0 for Gqa.
 struct AttentionSpec {
@@ -36,8 +38,10 @@ struct AttentionSpec {
     std::int64_t qk_rope_head_dim = 0;
     std::int64_t v_head_dim = 0;
     std::int64_t sliding_window = 0;  ///< tokens, 0 for full causal attention
-    bool qk_norm = false;             ///< RMSNorm on each query and key head
-    bool qk_norm_full = false;        ///< RMSNorm over all query heads, all key heads (OLMoE)
+    /// Layers without the window, ascending (GPT-OSS alternates); empty: every layer has it.
+    std::vector<std::int64_t> full_attention_layers;
+    bool qk_norm = false;       ///< RMSNorm on each query and key head
+    bool qk_norm_full = false;  ///< RMSNorm over all query heads, all key heads (OLMoE)
     bool qkv_bias = false;
     bool output_bias = false;
 
@@ -85,11 +89,25 @@ struct ModelSpec {
     std::int64_t max_position_embeddings = 0;
     double rms_norm_eps = 1e-5;
     double rope_theta = 10000.0;
+    NormKind norm = NormKind::RmsNorm;
+    PositionKind position = PositionKind::Rotary;
+    bool mlp_bias = false;  ///< of dense MLPs and of experts
+    double dropout = 0.0;   ///< probability, of hidden states and of attention; 0 keeps no masks
 
     [[nodiscard]] bool isMoe(LayerId layer) const {
         return layers[layer.index()] == LayerKind::Moe;
     }
     [[nodiscard]] std::int64_t numMoeLayers() const;
+    /// Elements of one norm over hidden_size.
+    [[nodiscard]] std::int64_t normElements() const {
+        return norm == NormKind::LayerNorm ? 2 * hidden_size : hidden_size;
+    }
+    /// Elements of the table of learned positions, 0 with rotary ones.
+    [[nodiscard]] std::int64_t positionElements() const {
+        return position == PositionKind::Learned ? max_position_embeddings * hidden_size : 0;
+    }
+    /// Share of the layers that have the sliding window: 0 without one.
+    [[nodiscard]] double windowShare() const;
     bool operator==(const ModelSpec&) const = default;
 };
 
@@ -126,8 +144,8 @@ struct LayerParameters {
 };
 
 struct ModelParameters {
-    std::int64_t embedding = 0;
-    std::int64_t head = 0;  ///< 0 when tied
+    std::int64_t embedding = 0;  ///< with learned positions
+    std::int64_t head = 0;       ///< 0 when tied
     std::int64_t final_norm = 0;
     std::int64_t layers = 0;      ///< sum over layers
     std::int64_t mtp = 0;         ///< multi-token prediction layers: block, projection, norms
@@ -148,7 +166,8 @@ struct ModelParameters {
 
 /// FLOPs of the forward pass of one token through one layer or the head, by term; a multiply-add is
 /// two; element-wise work, norms and the embedding look-up count nothing. Attention over a context
-/// of seq_len: half of it when causal, less under a sliding window.
+/// of seq_len: half of it when causal, less under a sliding window (the mean over the layers
+/// where only some have it).
 /// Source: Megatron-LM's count with the causal half; tests/core/model checks it against published
 /// GFLOP per token of Qwen3-30B-A3B, Qwen3-235B-A22B and DeepSeek-V3.
 struct TokenFlops {

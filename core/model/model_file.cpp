@@ -27,6 +27,7 @@ AttentionSpec readAttention(ObjectReader& in, std::int64_t hidden_size) {
         a.v_head_dim = in.positiveInt("v_head_dim");
     }
     a.sliding_window = in.integer("sliding_window", 0);
+    a.full_attention_layers = in.integers("full_attention_layers");
     a.qk_norm = in.boolean("qk_norm", false);
     a.qk_norm_full = in.boolean("qk_norm_full", false);
     a.qkv_bias = in.boolean("qkv_bias", false);
@@ -80,6 +81,10 @@ void readRest(ObjectReader& in, ModelSpec& model) {
     model.max_position_embeddings = in.integer("max_position_embeddings", 0);
     model.rms_norm_eps = in.number("rms_norm_eps", 1e-5);
     model.rope_theta = in.number("rope_theta", 10000.0);
+    model.norm = in.enumeration("norm", NormKind::RmsNorm);
+    model.position = in.enumeration("position", PositionKind::Rotary);
+    model.mlp_bias = in.boolean("mlp_bias", false);
+    model.dropout = in.number("dropout", 0.0);
     in.known("source");
 }
 
@@ -98,6 +103,7 @@ Json writeAttention(const AttentionSpec& a) {
         out["v_head_dim"] = a.v_head_dim;
     }
     out["sliding_window"] = a.sliding_window;
+    if (!a.full_attention_layers.empty()) out["full_attention_layers"] = a.full_attention_layers;
     out["qk_norm"] = a.qk_norm;
     if (a.qk_norm_full) out["qk_norm_full"] = true;
     out["qkv_bias"] = a.qkv_bias;
@@ -171,6 +177,10 @@ Json writeModel(const ModelSpec& model) {
     out["max_position_embeddings"] = model.max_position_embeddings;
     out["rms_norm_eps"] = model.rms_norm_eps;
     out["rope_theta"] = model.rope_theta;
+    if (model.norm != NormKind::RmsNorm) out["norm"] = toText(model.norm);
+    if (model.position != PositionKind::Rotary) out["position"] = toText(model.position);
+    if (model.mlp_bias) out["mlp_bias"] = true;
+    if (model.dropout != 0.0) out["dropout"] = model.dropout;
     return out;
 }
 

@@ -27,6 +27,13 @@ std::int64_t mlaParameters(const ModelSpec& model) {
     return sum + a.num_heads * a.v_head_dim * h;
 }
 
+/// Weights of one MLP of width ffn, with its biases.
+std::int64_t mlpParameters(const ModelSpec& model, std::int64_t ffn, MlpKind kind) {
+    const std::int64_t matrices = mlpMatrices(kind);
+    const std::int64_t bias = model.mlp_bias ? (matrices - 1) * ffn + model.hidden_size : 0;
+    return ffn > 0 ? matrices * model.hidden_size * ffn + bias : 0;
+}
+
 std::int64_t activeLayer(const ModelSpec& model, LayerKind kind) {
     LayerParameters p = layerParameters(model, kind);
     if (kind == LayerKind::Moe) p.routed_experts = model.moe->router_topk * expertParameters(model);
@@ -41,16 +48,16 @@ std::int64_t attentionParameters(const ModelSpec& model) {
 
 std::int64_t expertParameters(const ModelSpec& model) {
     if (!model.moe) return 0;
-    return mlpMatrices(model.moe->mlp) * model.hidden_size * model.moe->moe_ffn_hidden_size;
+    return mlpParameters(model, model.moe->moe_ffn_hidden_size, model.moe->mlp);
 }
 
 LayerParameters layerParameters(const ModelSpec& model, LayerKind kind) {
     LayerParameters p;
     const std::int64_t h = model.hidden_size;
     p.attention = attentionParameters(model);
-    p.norms = 2 * h;
+    p.norms = 2 * model.normElements();
     if (kind == LayerKind::Dense) {
-        p.dense_mlp = mlpMatrices(model.dense_mlp) * h * model.ffn_hidden_size;
+        p.dense_mlp = mlpParameters(model, model.ffn_hidden_size, model.dense_mlp);
         return p;
     }
     PIPER_CHECK(model.moe.has_value());
@@ -58,16 +65,16 @@ LayerParameters layerParameters(const ModelSpec& model, LayerKind kind) {
     p.router = h * moe.num_experts + (moe.expert_bias_routing ? moe.num_experts : 0);
     p.routed_experts = moe.num_experts * expertParameters(model);
     p.shared_experts =
-        mlpMatrices(moe.mlp) * h * moe.shared_ffn_hidden_size + (moe.shared_gate ? h : 0);
+        mlpParameters(model, moe.shared_ffn_hidden_size, moe.mlp) + (moe.shared_gate ? h : 0);
     return p;
 }
 
 ModelParameters modelParameters(const ModelSpec& model) {
     ModelParameters p;
     const std::int64_t h = model.hidden_size;
-    p.embedding = model.vocab_size * h;
-    p.head = model.tie_word_embeddings ? 0 : p.embedding;
-    p.final_norm = h;
+    p.embedding = model.vocab_size * h + model.positionElements();
+    p.head = model.tie_word_embeddings ? 0 : model.vocab_size * h;
+    p.final_norm = model.normElements();
     std::int64_t active_layers = 0;
     for (const LayerKind kind : model.layers) {
         p.layers += layerParameters(model, kind).total();
@@ -76,7 +83,7 @@ ModelParameters modelParameters(const ModelSpec& model) {
     if (model.mtp_num_layers > 0 && !model.layers.empty()) {
         // Projection of [hidden state, next embedding], its two input norms and the final norm;
         // embedding and head are shared with the main model.
-        const std::int64_t extra = 2 * h * h + 3 * h;
+        const std::int64_t extra = 2 * h * h + 3 * model.normElements();
         const LayerKind kind = model.layers.back();
         p.mtp = model.mtp_num_layers * (layerParameters(model, kind).total() + extra);
         p.mtp_active = model.mtp_num_layers * (activeLayer(model, kind) + extra);

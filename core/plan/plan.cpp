@@ -46,6 +46,30 @@ std::span<const EnumName<RecomputeGranularity>> enumNames<RecomputeGranularity>(
 }
 
 template <>
+std::span<const EnumName<RecomputeMethod>> enumNames<RecomputeMethod>() {
+    static constexpr EnumName<RecomputeMethod> rows[] = {{RecomputeMethod::Block, "block"},
+                                                         {RecomputeMethod::Uniform, "uniform"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<OptimizerKind>> enumNames<OptimizerKind>() {
+    static constexpr EnumName<OptimizerKind> rows[] = {{OptimizerKind::AdamW, "adamw"},
+                                                       {OptimizerKind::Adafactor, "adafactor"},
+                                                       {OptimizerKind::Muon, "muon"},
+                                                       {OptimizerKind::Sgd, "sgd"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<StateFormat>> enumNames<StateFormat>() {
+    static constexpr EnumName<StateFormat> rows[] = {
+        {StateFormat::Default, "default"}, {StateFormat::None, "none"}, {StateFormat::Fp32, "fp32"},
+        {StateFormat::Bf16, "bf16"},       {StateFormat::Fp16, "fp16"}, {StateFormat::Fp8, "fp8"}};
+    return rows;
+}
+
+template <>
 std::span<const EnumName<RoutingLoadKind>> enumNames<RoutingLoadKind>() {
     static constexpr EnumName<RoutingLoadKind> rows[] = {{RoutingLoadKind::Uniform, "uniform"},
                                                          {RoutingLoadKind::Zipf, "zipf"},

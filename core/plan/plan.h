@@ -34,20 +34,54 @@ struct Layout {
 };
 
 enum class RecomputeGranularity { None, Selective, Full };
+/// Full: Block keeps the input of each of the first num_layers layers of a stage chunk; Uniform
+/// keeps one input for every num_layers layers.
+enum class RecomputeMethod { Block, Uniform };
 
 /// What is computed again in the backward pass instead of being kept.
 struct Recompute {
     RecomputeGranularity granularity = RecomputeGranularity::None;
-    std::int64_t num_layers = 0;  ///< Full: layers a stage (0 = all)
-    std::vector<std::string>
-        modules;  ///< Selective: core_attn, moe_act, layernorm, moe, mla_up_proj, mlp
+    std::int64_t num_layers = 0;  ///< Block: layers a stage chunk (0 = all); Uniform: layers a
+                                  ///< kept input (0 = 1)
+    /// Selective, Megatron-LM's names: core_attn, moe_act, layernorm, moe, mla_up_proj, mlp,
+    /// shared_experts; and op, torchtitan's choice by operation.
+    std::vector<std::string> modules;
+    RecomputeMethod method = RecomputeMethod::Block;
     bool operator==(const Recompute&) const = default;
 };
 
 struct Offload {
     bool optimizer = false;
-    double fraction = 1.0;  ///< of the optimizer state kept in host memory
+    double fraction = 1.0;     ///< of the optimizer state kept in host memory
+    double activations = 0.0;  ///< fraction of what layers keep that waits in host memory
+    bool parameters = false;   ///< ZeRO 3: shards of the weights in host memory
     bool operator==(const Offload&) const = default;
+};
+
+enum class OptimizerKind { AdamW, Adafactor, Muon, Sgd };
+/// How one part of the training state is stored; Default: as the framework does (StateBytes).
+enum class StateFormat { Default, None, Fp32, Bf16, Fp16, Fp8 };
+
+/// The optimizer and the precision of what it keeps. Adafactor: a row and a column for each
+/// matrix; Muon: one moment for matrices; Sgd: one momentum.
+struct OptimizerChoice {
+    OptimizerKind kind = OptimizerKind::AdamW;
+    StateFormat weights = StateFormat::Default;
+    StateFormat gradients = StateFormat::Default;  ///< the buffer that micro-batches add to
+    StateFormat master_weights = StateFormat::Default;
+    StateFormat first_moment = StateFormat::Default;
+    StateFormat second_moment = StateFormat::Default;
+    bool operator==(const OptimizerChoice&) const = default;
+};
+
+/// Device memory outside the tensors; absent: the framework's and the device's default
+/// (docs/formulas.md, "Outside the tensors").
+struct MemoryReserve {
+    std::optional<double> communication_buffer_bytes;  ///< of each communicator
+    std::optional<double> workspace_bytes;             ///< GEMM scratch, inside the allocator
+    std::optional<double> context_bytes;               ///< driver context and loaded kernels
+    std::optional<double> allocator_slack;             ///< reserved over allocated, minus 1
+    bool operator==(const MemoryReserve&) const = default;
 };
 
 enum class RoutingLoadKind { Uniform, Zipf, Histogram };
@@ -82,8 +116,14 @@ struct Plan {
     std::int64_t seq_len = 1;            ///< tokens
     Recompute recompute;
     int zero_stage = 0;
+    bool reshard_after_forward = true;  ///< zero_stage 3: gather again for the backward pass
     Offload offload;
+    OptimizerChoice optimizer;
     Precision precision = Precision::Bf16;
+    bool fp8_parameters = false;       ///< fp8 precisions: weights live in fp8 alone
+    bool fused_attention = true;       ///< false: the [seq_len, seq_len] scores are kept
+    bool fused_cross_entropy = false;  ///< no second copy of the logits
+    MemoryReserve memory;
     std::optional<double> capacity_factor;  ///< nullopt: dropless
     RoutingLoad routing_load;
     std::vector<std::int64_t> expert_placement;  ///< [num_experts] -> ep rank; empty: in order

@@ -5,6 +5,7 @@
 
 #include "core/base/json.h"
 #include "core/plan/layout.h"
+#include "core/plan/memory_options.h"
 #include "core/plan/plan.h"
 
 namespace piper {
@@ -45,37 +46,6 @@ Result<std::vector<std::int64_t>> readStageLayers(ObjectReader& in) {
     std::vector<std::int64_t> layers;
     for (const PipelineChunk& chunk : *chunks) layers.push_back(chunk.layers);
     return layers;
-}
-
-Result<Recompute> readRecompute(const Json& json, std::string where) {
-    Recompute out;
-    if (json.is_null()) return out;
-    ObjectReader in(json, std::move(where));
-    out.granularity = in.enumeration("granularity", RecomputeGranularity::None);
-    out.num_layers = in.integer("num_layers", 0);
-    const Json& modules = in.child("modules");
-    PIPER_TRY(in.finish());
-    if (modules.is_null()) return out;
-    if (!modules.is_array())
-        return fail(ErrorCode::InvalidInput, "expected an array, found {}", modules.type_name())
-            .at(in.path("modules"));
-    for (const Json& module : modules) {
-        if (!module.is_string())
-            return fail(ErrorCode::InvalidInput, "expected names, found {}", module.dump())
-                .at(in.path("modules"));
-        out.modules.push_back(module.get<std::string>());
-    }
-    return out;
-}
-
-Result<Offload> readOffload(const Json& json, std::string where) {
-    Offload out;
-    if (json.is_null()) return out;
-    ObjectReader in(json, std::move(where));
-    out.optimizer = in.boolean("optimizer", false);
-    out.fraction = in.number("fraction", 1.0);
-    PIPER_TRY(in.finish());
-    return out;
 }
 
 Result<RoutingLoad> readRoutingLoad(const Json& json, std::string where) {
@@ -123,7 +93,11 @@ void readScalars(ObjectReader& in, Plan& plan) {
     plan.seq_len = in.positiveInt("seq_len");
     plan.zero_stage =
         static_cast<int>(std::clamp<std::int64_t>(in.integer("zero_stage", 0), -1, 99));
+    plan.reshard_after_forward = in.boolean("reshard_after_forward", true);
     plan.precision = in.enumeration("precision", Precision::Bf16);
+    plan.fp8_parameters = in.boolean("fp8_parameters", false);
+    plan.fused_attention = in.boolean("fused_attention", true);
+    plan.fused_cross_entropy = in.boolean("fused_cross_entropy", false);
     if (in.hasValue("capacity_factor"))
         plan.capacity_factor = in.number("capacity_factor");
     else
@@ -134,12 +108,6 @@ void readScalars(ObjectReader& in, Plan& plan) {
 Json writeLayout(const Layout& l) {
     return {{"tp", l.tp},   {"sp", l.sp}, {"cp", l.cp},   {"pp", l.pp},
             {"vpp", l.vpp}, {"ep", l.ep}, {"etp", l.etp}, {"dp", l.dp}};
-}
-
-Json writeRecompute(const Recompute& r) {
-    return {{"granularity", toText(r.granularity)},
-            {"num_layers", r.num_layers},
-            {"modules", Json(r.modules)}};
 }
 
 Json writeRoutingLoad(const RoutingLoad& load) {
@@ -184,7 +152,9 @@ Result<Plan> readPlan(const Json& json, std::string_view where) {
     const Json& cluster = in.child("cluster");
     const Json& layout = in.child("layout");
     readScalars(in, plan);
-    for (const char* key : {"recompute", "offload", "routing_load", "all_to_all"}) in.known(key);
+    for (const char* key :
+         {"recompute", "offload", "optimizer", "memory", "routing_load", "all_to_all"})
+        in.known(key);
     PIPER_ASSIGN(plan.stage_layers, readStageLayers(in));
     PIPER_TRY(in.finish());
     for (const auto& [part, key] : {std::pair(&model, "model"), std::pair(&cluster, "cluster")})
@@ -201,6 +171,8 @@ Result<Plan> readPlan(const Json& json, std::string_view where) {
                  readLayout(layout, in.path("layout"), plan.cluster.numDevices(), plan.framework));
     PIPER_ASSIGN(plan.recompute, readRecompute(in.child("recompute"), in.path("recompute")));
     PIPER_ASSIGN(plan.offload, readOffload(in.child("offload"), in.path("offload")));
+    PIPER_ASSIGN(plan.optimizer, readOptimizer(in.child("optimizer"), in.path("optimizer")));
+    PIPER_ASSIGN(plan.memory, readMemoryReserve(in.child("memory"), in.path("memory")));
     PIPER_ASSIGN(plan.routing_load,
                  readRoutingLoad(in.child("routing_load"), in.path("routing_load")));
     PIPER_ASSIGN(plan.all_to_all, readAllToAll(in.child("all_to_all"), in.path("all_to_all")));
@@ -225,8 +197,14 @@ Json writePlan(const Plan& plan) {
     out["seq_len"] = plan.seq_len;
     out["recompute"] = writeRecompute(plan.recompute);
     out["zero_stage"] = plan.zero_stage;
-    out["offload"] = {{"optimizer", plan.offload.optimizer}, {"fraction", plan.offload.fraction}};
+    out["offload"] = writeOffload(plan.offload);
+    if (!plan.reshard_after_forward) out["reshard_after_forward"] = false;
+    if (plan.optimizer != OptimizerChoice{}) out["optimizer"] = writeOptimizer(plan.optimizer);
     out["precision"] = toText(plan.precision);
+    if (plan.fp8_parameters) out["fp8_parameters"] = true;
+    if (!plan.fused_attention) out["fused_attention"] = false;
+    if (plan.fused_cross_entropy) out["fused_cross_entropy"] = true;
+    if (plan.memory != MemoryReserve{}) out["memory"] = writeMemoryReserve(plan.memory);
     out["capacity_factor"] = plan.capacity_factor ? Json(*plan.capacity_factor) : Json(nullptr);
     out["routing_load"] = writeRoutingLoad(plan.routing_load);
     if (!plan.expert_placement.empty()) out["expert_placement"] = plan.expert_placement;

@@ -18,8 +18,8 @@ constexpr std::array kDispatchers = {
                   "https://github.com/deepseek-ai/DeepEP/issues/464: normal mode, 20 nodes of 8"},
     DispatcherRow{"hybridep", 0, false, "Megatron-LM moe_flex_dispatcher_backend"}};
 
-constexpr std::array<std::string_view, 6> kRecomputeModules = {
-    "core_attn", "moe_act", "layernorm", "moe", "mla_up_proj", "mlp"};
+constexpr std::array<std::string_view, 8> kRecomputeModules = {
+    "core_attn", "moe_act", "layernorm", "moe", "mla_up_proj", "mlp", "shared_experts", "op"};
 
 void precisionRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     if (scope.group_rows) {
@@ -188,6 +188,15 @@ void stateRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     if (!(plan.offload.fraction >= 0.0 && plan.offload.fraction <= 1.0))
         out.add("offload_fraction",
                 fmt::format("offload.fraction {} must be between 0 and 1", plan.offload.fraction));
+    if (!(plan.offload.activations >= 0.0 && plan.offload.activations <= 1.0))
+        out.add("offload_fraction", fmt::format("offload.activations {} must be between 0 and 1",
+                                                plan.offload.activations));
+    if (plan.offload.parameters && plan.zero_stage != 3)
+        out.add("offload_parameters",
+                fmt::format("offload.parameters needs zero_stage 3, not {}: only sharded weights "
+                            "are fetched layer by layer",
+                            plan.zero_stage),
+                {"zero_stage=3", "offload.parameters=false"});
     if (!scope.distributed_optimizer_instances) return;
     const Layout& l = plan.layout;
     const std::int64_t instances = *scope.distributed_optimizer_instances;

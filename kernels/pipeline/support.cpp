@@ -26,13 +26,17 @@ void addLayout(Parts& parts, const Plan& plan) {
             fmt::format("zero_stage {}: the CPU worker keeps whole optimizer states; "
                         "set zero_stage 0",
                         plan.zero_stage));
-    if (plan.offload.optimizer)
+    if (plan.offload != Offload{false, plan.offload.fraction})
         parts.push_back("offload: a CPU worker has no device memory to offload from");
     if (plan.precision != Precision::Fp32)
         parts.push_back(fmt::format("precision {}: the CPU worker computes in fp32; set fp32",
                                     toText(plan.precision)));
     if (plan.recompute.granularity != RecomputeGranularity::None)
         parts.push_back("recompute: the CPU worker keeps every activation; set recompute to none");
+    if (plan.optimizer != OptimizerChoice{})
+        parts.push_back("optimizer: the CPU worker runs AdamW with fp32 state; leave it out");
+    if (!plan.fused_attention)
+        parts.push_back("fused_attention false: the CPU worker never keeps the scores");
     if (plan.all_to_all.node_limit > 0)
         parts.push_back(fmt::format("all_to_all.node_limit {}: tokens go to any node; set 0",
                                     plan.all_to_all.node_limit));
@@ -49,6 +53,16 @@ void addModel(Parts& parts, const ModelSpec& model) {
         parts.push_back("attention bias: the CPU worker's projections have none");
     if (model.tie_word_embeddings)
         parts.push_back("tie_word_embeddings: the CPU worker keeps a head of its own");
+    if (attention.sliding_window > 0 && !attention.full_attention_layers.empty())
+        parts.push_back("full_attention_layers: the CPU worker gives every layer the same window");
+    if (model.norm != NormKind::RmsNorm)
+        parts.push_back(fmt::format("norm {}: the CPU worker runs rms_norm", toText(model.norm)));
+    if (model.position != PositionKind::Rotary)
+        parts.push_back(fmt::format("position {}: the CPU worker turns queries and keys (rotary)",
+                                    toText(model.position)));
+    if (model.mlp_bias) parts.push_back("mlp_bias: the CPU worker's MLPs have none");
+    if (model.dropout > 0.0)
+        parts.push_back(fmt::format("dropout {}: the CPU worker drops nothing", model.dropout));
     if (model.mtp_num_layers > 0)
         parts.push_back(fmt::format("mtp_num_layers {}: the CPU worker predicts one token",
                                     model.mtp_num_layers));

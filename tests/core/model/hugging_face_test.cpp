@@ -103,8 +103,42 @@ TEST(HuggingFace, SlidingWindowOfQwenIsSwitched) {
     EXPECT_EQ(readModel(json, "c")->attention.sliding_window, 4096);
     json["max_window_layers"] = 20;
     const Result<ModelSpec> mixed = readModel(json, "c");
-    ASSERT_FALSE(mixed.ok());
-    EXPECT_EQ(mixed.error().code, ErrorCode::Unsupported);
+    ASSERT_TRUE(mixed.ok()) << mixed.error().text();
+    EXPECT_EQ(mixed->attention.full_attention_layers.size(), 20u);
+    EXPECT_DOUBLE_EQ(mixed->windowShare(), 28.0 / 48.0);
+    json["max_window_layers"] = 48;
+    EXPECT_EQ(readModel(json, "c")->attention.sliding_window, 0);
+}
+
+/// GPT-OSS-120B (sizes of its config.json): every other layer sees 128 tokens; biases everywhere.
+TEST(HuggingFace, GptOssAlternatesItsWindow) {
+    Json json = {{"model_type", "gpt_oss"},
+                 {"hidden_size", 2880},
+                 {"num_hidden_layers", 36},
+                 {"vocab_size", 201088},
+                 {"num_attention_heads", 64},
+                 {"num_key_value_heads", 8},
+                 {"head_dim", 64},
+                 {"num_local_experts", 128},
+                 {"num_experts_per_tok", 4},
+                 {"intermediate_size", 2880},
+                 {"sliding_window", 128},
+                 {"attention_bias", true},
+                 {"layer_types", Json::array()}};
+    for (int i = 0; i < 36; ++i)
+        json["layer_types"].push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+    const Result<ModelSpec> m = readModel(json, "gpt-oss-120b");
+    ASSERT_TRUE(m.ok()) << m.error().text();
+    EXPECT_EQ(m->attention.full_attention_layers.size(), 18u);
+    EXPECT_EQ(m->attention.full_attention_layers.front(), 1);
+    EXPECT_TRUE(m->mlp_bias);
+    // 116.8e9 parameters published; 5.1e9 active without the embedding look-up.
+    EXPECT_NEAR(static_cast<double>(modelParameters(*m).total), 116.8e9, 0.1e9);
+    // The mean context of 4096 tokens: half the layers 128 - 2, half 2048.
+    const double per_key = 2.0 * 64 * 128;
+    EXPECT_NEAR(layerForwardFlops(*m, LayerKind::Moe, 4096, AttentionCount::CausalHalf)
+                    .attention_core.value,
+                per_key * (0.5 * 126.0 + 0.5 * 2048.0), 1.0);
 }
 
 TEST(HuggingFace, RopeParametersOfNewerFiles) {

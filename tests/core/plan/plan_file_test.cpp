@@ -39,7 +39,15 @@ Plan full() {
     p.rank_order = "tp-cp-dp-ep-pp";
     p.capacity_factor = 1.25;
     p.recompute = {RecomputeGranularity::Selective, 0, {"core_attn", "moe_act"}};
-    p.offload = {true, 0.5};
+    p.recompute.method = RecomputeMethod::Uniform;
+    p.offload = {true, 0.5, 0.25, false};
+    p.optimizer = {OptimizerKind::Muon,  StateFormat::Bf16, StateFormat::Fp32,
+                   StateFormat::Default, StateFormat::Fp8,  StateFormat::None};
+    p.memory = {1e6, 2e6, 3e6, 0.05};
+    p.reshard_after_forward = false;
+    p.fp8_parameters = true;
+    p.fused_attention = false;
+    p.fused_cross_entropy = true;
     p.zero_stage = 1;
     p.routing_load.kind = RoutingLoadKind::Histogram;
     p.routing_load.histogram = {{1, 2, 3, 4, 5, 6, 7, 0.125}};
@@ -58,12 +66,27 @@ TEST(PlanFile, EveryFieldSurvivesTheRoundTrip) {
     EXPECT_EQ(r->capacity_factor, p.capacity_factor);
     EXPECT_EQ(r->recompute, p.recompute);
     EXPECT_EQ(r->offload, p.offload);
+    EXPECT_EQ(r->optimizer, p.optimizer);
+    EXPECT_EQ(r->memory, p.memory);
+    EXPECT_FALSE(r->reshard_after_forward);
+    EXPECT_TRUE(r->fp8_parameters);
+    EXPECT_FALSE(r->fused_attention);
+    EXPECT_TRUE(r->fused_cross_entropy);
     EXPECT_EQ(r->zero_stage, 1);
     EXPECT_EQ(r->routing_load, p.routing_load);
     EXPECT_EQ(r->expert_placement, p.expert_placement);
     EXPECT_EQ(r->all_to_all, p.all_to_all);
     EXPECT_EQ(r->framework, Framework::Megatron);
     EXPECT_EQ(r->precision, Precision::Bf16);
+}
+
+TEST(PlanFile, DefaultsOfTheMemoryOptionsAreNotWritten) {
+    const Json json = writePlan(test::plan("mixtral-8x7b-h100"));
+    for (const char* key : {"optimizer", "memory", "reshard_after_forward", "fp8_parameters",
+                            "fused_attention", "fused_cross_entropy"})
+        EXPECT_FALSE(json.contains(key)) << key;
+    EXPECT_FALSE(json["recompute"].contains("method"));
+    EXPECT_FALSE(json["offload"].contains("activations"));
 }
 
 TEST(PlanFile, StageLayersAsAPipelineLayout) {
@@ -116,6 +139,11 @@ const BadPlan kBad[] = {
     {"/micro_batch", 1, "plan.json", "'micro_batch_size'"},
     {"/micro_batch_size", 0, "micro_batch_size", "at least 1"},
     {"/micro_batch_size", nullptr, "micro_batch_size", "missing"},
+    {"/optimizer/kind", "adam", "optimizer.kind", "'adamw'"},
+    {"/optimizer/gradients", "none", "optimizer", "cannot be"},
+    {"/memory/workspace", 1, "memory", "'workspace_bytes'"},
+    {"/memory/allocator_slack", -0.1, "memory.allocator_slack", "negative"},
+    {"/offload/activation", 0.5, "offload", "'activations'"},
     {"/seq_len", "long", "seq_len", "\"long\""},
     {"/format_version", 7, "plan.json", "newer"},
     {"/schedule", "1f2b", "schedule", "'1f1b'"},
