@@ -32,7 +32,17 @@ template <>
 std::span<const EnumName<AllToAllAlgorithm>> enumNames<AllToAllAlgorithm>() {
     static constexpr EnumName<AllToAllAlgorithm> rows[] = {{AllToAllAlgorithm::Auto, "auto"},
                                                            {AllToAllAlgorithm::Flat, "flat"},
-                                                           {AllToAllAlgorithm::Node, "node"}};
+                                                           {AllToAllAlgorithm::Node, "node"},
+                                                           {AllToAllAlgorithm::Rail, "rail"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<AllToAllLibrary>> enumNames<AllToAllLibrary>() {
+    static constexpr EnumName<AllToAllLibrary> rows[] = {{AllToAllLibrary::Auto, "auto"},
+                                                         {AllToAllLibrary::Nccl, "nccl"},
+                                                         {AllToAllLibrary::DeepEp, "deepep"},
+                                                         {AllToAllLibrary::HybridEp, "hybridep"}};
     return rows;
 }
 

@@ -15,7 +15,12 @@ namespace piper {
 
 enum class ScheduleKind { GPipe, OneF1B, InterleavedOneF1B, ZbH1, ZbH2, ZbV, DualPipe, DualPipeV };
 enum class Framework { Plain, Megatron, DeepSpeed, Torchtitan };
-enum class AllToAllAlgorithm { Auto, Flat, Node };  ///< grows with the library (kernels/alltoall)
+/// How rows cross nodes: straight to the receiver; over the sender's neighbour on the receiver's
+/// rail (NCCL's PXN); gathered a node first. Grows with the library (kernels/alltoall).
+enum class AllToAllAlgorithm { Auto, Flat, Node, Rail };
+/// Who moves dispatch and combine: auto is the device's own collectives (NCCL, RCCL, MPI);
+/// DeepEP and HybridEP send a token once to a node and spread it there.
+enum class AllToAllLibrary { Auto, Nccl, DeepEp, HybridEp };
 
 /// Parallel degrees. Dense grid: tp x cp x dp x pp; expert grid: etp x ep x edp x pp.
 struct Layout {
@@ -97,6 +102,7 @@ struct RoutingLoad {
 
 struct AllToAllChoice {
     AllToAllAlgorithm algorithm = AllToAllAlgorithm::Auto;
+    AllToAllLibrary library = AllToAllLibrary::Auto;
     std::int64_t chunks = 1;      ///< token slices whose exchange overlaps expert compute
     std::int64_t node_limit = 0;  ///< nodes a token may reach, 0 without limit
     bool operator==(const AllToAllChoice&) const = default;

@@ -77,6 +77,7 @@ Result<AllToAllChoice> readAllToAll(const Json& json, std::string where) {
     if (json.is_null()) return out;
     ObjectReader in(json, std::move(where));
     out.algorithm = in.enumeration("algorithm", AllToAllAlgorithm::Auto);
+    out.library = in.enumeration("library", AllToAllLibrary::Auto);
     out.chunks = in.positiveInt("chunks", 1);
     out.node_limit = in.integer("node_limit", 0);
     PIPER_TRY(in.finish());
@@ -209,6 +210,7 @@ Json writePlan(const Plan& plan) {
     out["routing_load"] = writeRoutingLoad(plan.routing_load);
     if (!plan.expert_placement.empty()) out["expert_placement"] = plan.expert_placement;
     out["all_to_all"] = {{"algorithm", toText(plan.all_to_all.algorithm)},
+                         {"library", toText(plan.all_to_all.library)},
                          {"chunks", plan.all_to_all.chunks},
                          {"node_limit", plan.all_to_all.node_limit}};
     out["model"] = writeModel(plan.model);

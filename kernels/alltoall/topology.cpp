@@ -34,6 +34,9 @@ std::vector<std::int64_t> ExchangeTopology::relayedSources(std::int64_t rank) co
 AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology& topology) {
     if (wanted == AllToAllAlgorithm::Flat)
         return {AllToAllAlgorithm::Flat, "the plan names the flat exchange", false};
+    if (wanted == AllToAllAlgorithm::Rail)
+        return {AllToAllAlgorithm::Flat,
+                "the rail exchange is NCCL's (PXN), not the worker's: flat", true};
     const bool named = wanted == AllToAllAlgorithm::Node;
     if (topology.numNodes() <= 1)
         return {AllToAllAlgorithm::Flat,

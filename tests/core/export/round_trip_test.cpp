@@ -96,7 +96,7 @@ TEST(ExportRoundTrip, EveryPartOfAPlan) {
     plan.routing_load.kind = RoutingLoadKind::Zipf;
     plan.routing_load.zipf_exponent = 0.8;
     plan.expert_placement = {0, 1, 2, 3, 3, 2, 1, 0};
-    plan.all_to_all = {AllToAllAlgorithm::Node, 2, 2};
+    plan.all_to_all = {AllToAllAlgorithm::Node, AllToAllLibrary::Auto, 2, 2};
     plan.model.moe->shared_gate = true;
     plan.model.moe->shared_ffn_hidden_size = 2048;
     plan.model.attention.sliding_window = 4096;

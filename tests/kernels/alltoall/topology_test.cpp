@@ -26,6 +26,7 @@ TEST(ChooseAlgorithm, AutoFollowsTheNodes) {
     EXPECT_EQ(chooseAlgorithm(AllToAllAlgorithm::Flat, two).algorithm, AllToAllAlgorithm::Flat);
     const AlgorithmChoice fallen = chooseAlgorithm(AllToAllAlgorithm::Node, spread);
     EXPECT_EQ(fallen.algorithm, AllToAllAlgorithm::Flat);
+    EXPECT_TRUE(chooseAlgorithm(AllToAllAlgorithm::Rail, two).fell_back);
     EXPECT_TRUE(fallen.fell_back);
     EXPECT_NE(fallen.reason.find("3 nodes"), std::string::npos);
     EXPECT_FALSE(chooseAlgorithm(AllToAllAlgorithm::Auto, spread).fell_back);
