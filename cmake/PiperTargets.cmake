@@ -73,7 +73,9 @@ function(piper_library name)
         add_library(piper_${name} STATIC ${ARG_SOURCES})
         set(scope PUBLIC)
         target_link_libraries(piper_${name} PRIVATE ${ARG_PRIVATE_DEPS})
-        if(name MATCHES "^(app_common|app_worker|collectors|core|kernels|sessions)")
+        # kernels_cpu compiles with OpenMP and, per file, other instruction sets.
+        if(name MATCHES "^(app_common|app_files|app_worker|collectors|core|kernels|sessions)"
+           AND NOT name STREQUAL "kernels_cpu")
             piper_precompiled(piper_${name} LIBRARY)
         endif()
     else()

@@ -5,10 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/enum_text.h"
-#include "core/base/result.h"
-#include "sessions/launcher.h"
-
 namespace piper {
 
 /// Names of the files of a job directory (docs/formats.md).
@@ -20,17 +16,11 @@ inline constexpr std::string_view kLauncherPidFile = "launcher.pid";
 inline constexpr std::string_view kExitStatusFile = "exit_status";
 inline constexpr std::string_view kCancelledFile = "cancelled";
 
-/// Errors: InvalidInput when the text is no status document.
-[[nodiscard]] Result<JobStatus> parseJobStatus(std::string_view text, std::string_view where);
-
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else
 /// ~/.local/state/piper-workbench/jobs.
 [[nodiscard]] std::filesystem::path localJobsRoot();
 
 /// A directory name no other job has: "20261129T164512-name-1234".
 [[nodiscard]] std::string newJobName(std::string_view name);
-
-/// True for a state a job never leaves.
-[[nodiscard]] bool isFinal(JobState state);
 
 }  // namespace piper

@@ -10,6 +10,7 @@
 
 #include "core/base/result.h"
 #include "core/plan/plan.h"
+#include "core/run/job_status.h"
 #include "core/run/run.h"
 #include "sessions/connection.h"
 
@@ -31,18 +32,6 @@ struct LaunchPreview {
     std::string script;                 ///< of sbatch, empty otherwise
     std::vector<std::string> rank_map;  ///< "rank 0: node0, pp 0, ep 0, dp 0"
     std::vector<std::string> warnings;  ///< environment checks, each with a reason
-};
-
-enum class JobState { Queued, Starting, Running, Finished, Failed, Cancelled };
-
-/// Last line of status.json, as the workbench shows it.
-struct JobStatus {
-    JobState state = JobState::Starting;
-    std::int32_t step = 0;
-    std::int32_t steps = 0;
-    double loss = 0.0;
-    double tokens_per_second = 0.0;
-    std::string message;  ///< why it failed, or the place in the queue
 };
 
 /// A launched job. Ends on its own; destroying the handle does not end it.

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "app/common/files.h"
 #include "app/common/sessions.h"
+#include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "core/base/json.h"
 #include "sessions/job_directory.h"

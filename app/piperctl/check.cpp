@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "app/common/files.h"
+#include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "core/base/json.h"
 #include "core/plan/check.h"

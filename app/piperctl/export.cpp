@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "app/common/files.h"
+#include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "collectors/export/chrome.h"
 #include "collectors/export/csv.h"

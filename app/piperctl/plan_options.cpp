@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "app/common/files.h"
+#include "app/files/files.h"
 
 namespace piper::app {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <memory>
 
-#include "app/common/files.h"
 #include "app/common/parallel.h"
+#include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "app/piperctl/plan_options.h"
 #include "core/base/json.h"

@@ -4,8 +4,8 @@
 #include <QSurfaceFormat>
 #include <cstdio>
 
-#include "app/common/files.h"
 #include "app/common/parallel.h"
+#include "app/files/files.h"
 #include "app/workbench/options.h"
 #include "app/workbench/session_run_controller.h"
 #include "app/workbench/settle.h"

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "app/files/files.h"
 #include "app/worker/calibrate.h"
 #include "app/worker/interruption.h"
 #include "app/worker/signals.h"
@@ -27,22 +28,9 @@
 namespace piper {
 namespace {
 
-Result<std::string> readFile(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::ostringstream out;
-    out << in.rdbuf();
-    if (!in) return fail(ErrorCode::NotFound, "cannot read {}", path.string());
-    return out.str();
-}
-
-/// The plan, valid and one that this worker runs. Files it names lie beside it.
-Result<Plan> loadPlan(const std::string& where) {
-    PIPER_ASSIGN(const std::string text, readFile(where));
-    PIPER_ASSIGN(Json json, parseJson(text, where));
-    PIPER_ASSIGN(json, resolvePlanReferences(std::move(json), [&](const std::string& path) {
-                     return readFile(std::filesystem::path(where).parent_path() / path);
-                 }));
-    PIPER_ASSIGN(Plan plan, readPlan(json, where));
+/// The plan, valid and one that this worker runs.
+Result<Plan> runnablePlan(const std::string& where) {
+    PIPER_ASSIGN(Plan plan, app::loadPlan(where));
     std::string broken;
     for (const Violation& violation : validatePlan(plan))
         broken += (broken.empty() ? "" : "; ") + violation.message;
@@ -72,10 +60,10 @@ std::string hostName() {
     return name;
 }
 
-const char* stateOf(RunOutcome outcome) {
-    return outcome == RunOutcome::Finished    ? "finished"
-           : outcome == RunOutcome::Cancelled ? "cancelled"
-                                              : "failed";
+JobState stateOf(RunOutcome outcome) {
+    return outcome == RunOutcome::Finished    ? JobState::Finished
+           : outcome == RunOutcome::Cancelled ? JobState::Cancelled
+                                              : JobState::Failed;
 }
 
 class Worker {
@@ -135,7 +123,7 @@ private:
 
     Status prepare() {
         chooseBackend();
-        m_status.steps = m_options.steps;
+        m_status.steps = static_cast<std::int32_t>(m_options.steps);
         std::error_code ignored;
         std::filesystem::create_directories(m_options.job, ignored);
         PIPER_ASSIGN(m_liveness,
@@ -145,7 +133,7 @@ private:
         PIPER_TRY(m_transport->world().barrier());
         m_interruption.watch(m_liveness.get());
         if (rank() == 0) PIPER_TRY(writeStatus(m_options.job, m_status));
-        PIPER_ASSIGN(m_plan, loadPlan(m_options.plan));
+        PIPER_ASSIGN(m_plan, runnablePlan(m_options.plan));
         PIPER_ASSIGN(m_schedule, buildSchedule(m_plan));
         if (m_plan.layout.world() != m_transport->world().size()) {
             Error error =
@@ -183,7 +171,7 @@ private:
         training.constants.adam.learning_rate = m_options.learning_rate;
         training.record_routing = m_options.record_routing;
         training.replay_routing = m_options.replay_routing;
-        m_status.state = "running";
+        m_status.state = JobState::Running;
         return train({m_plan, m_schedule, *m_transport, *backend, *m_recorder, data, hooks(),
                       [this](const StepProgress& p) { return report(p); }},
                      training);
@@ -205,7 +193,7 @@ private:
     }
 
     Status report(const StepProgress& progress) {
-        m_status.step = progress.step;
+        m_status.step = static_cast<std::int32_t>(progress.step);
         m_status.loss = progress.result.loss;
         m_status.tokens_per_second = progress.tokens_per_second;
         if (rank() != 0) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/example_plan.h"
 
-#include "app/common/files.h"
+#include "app/files/files.h"
 #include "tests/support/paths.h"
 
 namespace piper::ui::test {

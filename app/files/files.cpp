@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/common/files.h"
+#include "app/files/files.h"
 
 #include "core/base/json.h"
 
