@@ -28,6 +28,9 @@ struct DeviceSpec {
     Bytes memory;                              ///< capacity
     BytesPerSecond memory_bandwidth;
     Seconds launch_overhead = microseconds(4);  ///< of one kernel or GEMM call
+    /// Whose published kernel times stand for this device: "" the usual ones, "te" those measured
+    /// with TransformerEngine on one machine (SimuMax). docs/formulas.md, "Time of a kernel".
+    std::string kernels;
     std::string source;
     Evidence evidence{EvidenceKind::VendorPeak, 0, 0, false};
 

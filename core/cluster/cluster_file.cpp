@@ -32,8 +32,13 @@ Result<DeviceSpec> readDeviceObject(const Json& json, const std::string& where) 
     d.memory_bandwidth = BytesPerSecond(in.number("memory_bandwidth_bytes_per_second"));
     d.launch_overhead = Seconds(in.number("launch_overhead_seconds", 4e-6));
     d.source = in.string("source", "");
+    d.kernels = in.string("kernels", "");
     const Json& evidence = in.child("evidence");
     PIPER_TRY(in.finish());
+    if (!d.kernels.empty() && d.kernels != "te")
+        return Error{ErrorCode::InvalidInput,
+                     fmt::format("no kernel times are called \"{}\"", d.kernels),
+                     in.path("kernels"), "", "use \"te\", or leave the key out"};
     PIPER_ASSIGN(d.peak, readPeaks(peaks, in.path("peak_flops_per_second")));
     PIPER_ASSIGN(d.evidence, readEvidence(evidence, in.path("evidence"),
                                           Evidence{EvidenceKind::Assumed, 0, 0, false}));
@@ -98,6 +103,7 @@ Json writeDevice(const DeviceSpec& device) {
     out["memory_bytes"] = device.memory.value;
     out["memory_bandwidth_bytes_per_second"] = device.memory_bandwidth.value;
     out["launch_overhead_seconds"] = device.launch_overhead.value;
+    if (!device.kernels.empty()) out["kernels"] = device.kernels;
     out["source"] = device.source;
     out["evidence"] = writeEvidence(device.evidence);
     return out;

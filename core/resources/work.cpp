@@ -18,7 +18,7 @@ void addLinear(OperationWork& work, std::int64_t groups, std::int64_t rows, Proj
             work.gemms.push_back({groups, rows, p.in, p.out, 1});
             break;
         case OperationKind::WeightGrad:
-            work.gemms.push_back({groups, p.in, p.out, rows, 1});
+            work.gemms.push_back({groups, p.in, p.out, rows, 1, true});
             break;
         default:
             work.gemms.push_back({groups, rows, p.out, p.in, 1});
@@ -65,6 +65,7 @@ AttentionWork attentionCore(const Plan& plan, bool backward) {
         causalAttentionFlops(core.batch, core.heads, core.seq_len, core.qk_head_dim,
                              core.v_head_dim, backward, plan.model.attention.sliding_window) /
         asDouble(plan.layout.cp);
+    core.fused = plan.fused_attention;
     return core;
 }
 

@@ -17,6 +17,7 @@ struct GemmWork {
     std::int64_t groups = 1;
     std::int64_t m = 0, n = 0, k = 0;
     std::int64_t count = 1;
+    bool accumulates = false;  ///< a weight gradient: C is read and written as gradients are kept
     [[nodiscard]] Flops flops() const {
         return Flops(2.0 * static_cast<double>(groups) * static_cast<double>(m) *
                      static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(count));
@@ -45,6 +46,7 @@ struct AttentionWork {
     std::int64_t batch = 1, heads = 1, seq_len = 1, qk_head_dim = 1, v_head_dim = 1;
     bool backward = false;
     Flops flops;
+    bool fused = true;  ///< false: two batched GEMMs with the scores written between them
 };
 
 /// One collective or message of one rank.

@@ -17,6 +17,7 @@ ClusterSpec calibrated() {
     ClusterSpec c = *readCluster(example("local-cpu"), "local-cpu.json");
     c.price_per_device_hour = 0.125;
     c.levels[0].evidence = Evidence{EvidenceKind::Measured, 1.5e9, 2.25e9, true};
+    c.device.kernels = "te";
     c.curves.measured_at = "2025-01-02T03:04:05Z";
     c.curves.host = "bench";
     c.curves.gemm.push_back({Precision::Fp32, 8, 17, 256, 512, FlopsPerSecond(3.1e10)});
@@ -46,6 +47,7 @@ TEST(ClusterFile, RoundTripKeepsCurvesAndEvidence) {
     ASSERT_TRUE(again.ok()) << again.error().text();
     EXPECT_EQ(writeCluster(*again), written);
     EXPECT_DOUBLE_EQ(again->curves.collective[0].time.value, 1.0 / 3e5);
+    EXPECT_EQ(again->device.kernels, "te");
     EXPECT_EQ(again->curves.gemm[0].m, 17);
     EXPECT_TRUE(again->curves.attention[0].backward);
     EXPECT_EQ(again->curves.collective[0].algorithm, "flat");
@@ -107,6 +109,7 @@ const BadCluster kBad[] = {
     {"/device/peak_flops_per_second/fp32", 0.0, "peak_flops_per_second.fp32", "above 0"},
     {"/device/peak_flops_per_second/bf61", 1e12, "peak_flops_per_second", "'bf16'"},
     {"/device/kind", "tpu", "device.kind", "'gpu'"},
+    {"/device/kernels", "mkl", "device.kernels", "\"te\""},
     {"/levels/0/bandwidth_bytes_per_second", -5e9, "levels[0].bandwidth", "above 0"},
     {"/levels/0/taper", 0.5, "levels[0].taper", "at least 1"},
     {"/levels/0/domain_devices", 2, "levels", "the cluster has 4"},
