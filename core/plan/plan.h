@@ -108,6 +108,17 @@ struct AllToAllChoice {
     bool operator==(const AllToAllChoice&) const = default;
 };
 
+/// Communication that the framework runs behind compute.
+struct Overlap {
+    bool tp = false;  ///< exchanges in slices with the GEMMs they feed (userbuffers, async TP)
+    bool cp = false;  ///< keys and values on a ring behind attention
+    bool ep = false;  ///< dispatch and combine behind another micro-batch's compute
+    bool pp = true;   ///< sends and receives do not hold up compute
+    bool dp_grad_reduce = false;   ///< by buckets behind the last backward passes
+    bool dp_param_gather = false;  ///< by buckets behind the first forward passes
+    bool operator==(const Overlap&) const = default;
+};
+
 /// Everything a run is decided by. Model and worker read the same Plan.
 struct Plan {
     ModelSpec model;
@@ -134,6 +145,7 @@ struct Plan {
     RoutingLoad routing_load;
     std::vector<std::int64_t> expert_placement;  ///< [num_experts] -> ep rank; empty: in order
     AllToAllChoice all_to_all;
+    std::optional<Overlap> overlap;  ///< nullopt: defaultOverlap(framework, schedule, zero_stage)
 
     /// Micro-batches of one step on one replica: global_batch_size / (micro_batch_size * dp).
     [[nodiscard]] std::int64_t numMicroBatches() const {
@@ -144,6 +156,10 @@ struct Plan {
         return micro_batch_size * seq_len / layout.cp;
     }
 };
+
+/// What a framework hides without being asked (core/plan/overlap.cpp names the options).
+[[nodiscard]] Overlap defaultOverlap(Framework framework, ScheduleKind schedule, int zero_stage);
+[[nodiscard]] Overlap effectiveOverlap(const Plan& plan);
 
 /// num_layers over `chunks` in model order as evenly as whole layers go; what is left over goes to
 /// the outer chunks first: 46 over 4 is 12, 11, 11, 12.

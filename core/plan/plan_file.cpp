@@ -6,6 +6,7 @@
 #include "core/base/json.h"
 #include "core/plan/layout.h"
 #include "core/plan/memory_options.h"
+#include "core/plan/overlap.h"
 #include "core/plan/plan.h"
 
 namespace piper {
@@ -154,7 +155,7 @@ Result<Plan> readPlan(const Json& json, std::string_view where) {
     const Json& layout = in.child("layout");
     readScalars(in, plan);
     for (const char* key :
-         {"recompute", "offload", "optimizer", "memory", "routing_load", "all_to_all"})
+         {"recompute", "offload", "optimizer", "memory", "routing_load", "all_to_all", "overlap"})
         in.known(key);
     PIPER_ASSIGN(plan.stage_layers, readStageLayers(in));
     PIPER_TRY(in.finish());
@@ -177,6 +178,10 @@ Result<Plan> readPlan(const Json& json, std::string_view where) {
     PIPER_ASSIGN(plan.routing_load,
                  readRoutingLoad(in.child("routing_load"), in.path("routing_load")));
     PIPER_ASSIGN(plan.all_to_all, readAllToAll(in.child("all_to_all"), in.path("all_to_all")));
+    if (in.hasValue("overlap")) {
+        const Overlap usual = defaultOverlap(plan.framework, plan.schedule, plan.zero_stage);
+        PIPER_ASSIGN(plan.overlap, readOverlap(in.child("overlap"), in.path("overlap"), usual));
+    }
     return plan;
 }
 
@@ -213,6 +218,7 @@ Json writePlan(const Plan& plan) {
                          {"library", toText(plan.all_to_all.library)},
                          {"chunks", plan.all_to_all.chunks},
                          {"node_limit", plan.all_to_all.node_limit}};
+    if (plan.overlap) out["overlap"] = writeOverlap(*plan.overlap);
     out["model"] = writeModel(plan.model);
     out["cluster"] = writeCluster(plan.cluster);
     return out;

@@ -64,6 +64,7 @@ Result<Schedule> buildSchedule(const Plan& plan) {
     Schedule schedule;
     schedule.kind = plan.schedule;
     schedule.num_microbatches = plan.numMicroBatches();
+    schedule.blocking_messages = !effectiveOverlap(plan).pp;
     PIPER_ASSIGN(schedule.slots, makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp,
                                            schedule.num_microbatches));
     WorkTable work(plan);

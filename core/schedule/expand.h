@@ -16,6 +16,7 @@ namespace piper {
 struct SlotTemplate {
     std::vector<Operation> operations;
     std::vector<MemoryChange> memory;  ///< sorted by operation, start before end
+    bool blocking_messages = false;    ///< compute waits for sends
 };
 
 class ActivationShares;

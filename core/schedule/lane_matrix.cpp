@@ -62,6 +62,8 @@ LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>&
             continue;
         }
         PortTimes& lane = matrix.rows[at(portOf(op.lane))];
+        if (slot.blocking_messages && op.lane == Lane::Compute)
+            raise(lane, matrix.rows[at(Port::Send)]);
         for (std::int32_t id : op.dependencies)
             raise(lane, id == kComputeBefore ? onlyInput(Port::Compute)
                                              : ends[static_cast<std::size_t>(id)]);
@@ -83,6 +85,8 @@ IsolatedTimes isolatedTimes(const SlotTemplate& slot,
         const Operation& op = slot.operations[i];
         if (op.key.kind == OperationKind::Receive) continue;
         std::int64_t& lane = lanes[at(portOf(op.lane))];
+        if (slot.blocking_messages && op.lane == Lane::Compute)
+            lane = std::max(lane, lanes[at(Port::Send)]);
         for (std::int32_t id : op.dependencies)
             if (id != kComputeBefore)
                 lane = std::max(lane, out.end_ns[static_cast<std::size_t>(id)]);

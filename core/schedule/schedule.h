@@ -67,6 +67,7 @@ struct StageProgram {
 struct Schedule {
     ScheduleKind kind = ScheduleKind::OneF1B;
     std::int64_t num_microbatches = 1;
+    bool blocking_messages = false;  ///< compute waits until what was sent has arrived
     SlotTable slots;
     std::vector<StageProgram> stages;  ///< [pp]
 };

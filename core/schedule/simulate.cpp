@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/schedule/expand.h"
+#include "core/schedule/exposure.h"
 
 namespace piper {
 namespace {
@@ -97,6 +98,8 @@ private:
     bool run(std::size_t stage, const Operation& op) {
         if (op.key.kind == OperationKind::Receive) return true;  // posted; waited for by others
         std::int64_t start = m_lane_free[stage][static_cast<std::size_t>(op.lane)];
+        if (m_schedule.blocking_messages && op.lane == Lane::Compute)
+            start = std::max(start, m_lane_free[stage][static_cast<std::size_t>(Lane::Pp)]);
         for (std::int32_t id : op.dependencies) {
             const std::int64_t end = endOf(stage, id);
             if (end == kUnknown) return false;
@@ -198,7 +201,8 @@ Result<Simulation> simulateDurations(const Schedule& schedule,
 
 Result<Simulation> simulate(const Plan& plan, const Schedule& schedule, const CostModel& cost) {
     WorkTable work(plan);
-    std::map<std::pair<OperationKey, std::int32_t>, Cost> known;
+    Exposure exposure(work, cost);
+    std::map<std::pair<OperationKey, std::int32_t>, std::pair<Cost, double>> known;
     std::vector<std::vector<Cost>> costs;
     std::vector<std::vector<std::int64_t>> durations;
     for (const StageProgram& program : schedule.stages) {
@@ -207,9 +211,11 @@ Result<Simulation> simulate(const Plan& plan, const Schedule& schedule, const Co
         for (const Operation& op : program.operations) {
             const std::int32_t stage = isStageWork(plan, op.key) ? program.stage.value : -1;
             const auto [at, added] = known.try_emplace({op.key, stage});
-            if (added) at->second = cost.operation(work.of(op.key, program.stage), op.key.phase);
-            costs.back().push_back(at->second);
-            durations.back().push_back(inNs(at->second.time));
+            if (added)
+                at->second = {cost.operation(work.of(op.key, program.stage), op.key.phase),
+                              exposure.share(op.key, program.stage)};
+            costs.back().push_back(at->second.first);
+            durations.back().push_back(inNs(at->second.first.time * at->second.second));
         }
     }
     PIPER_ASSIGN(Simulation out, simulateDurations(schedule, durations));

@@ -92,6 +92,7 @@ SlotTemplate SlotBuilder::take() {
     SlotTemplate out;
     out.memory = slotMemory(m_work, m_stage, m_chunk, m_operations);
     out.operations = std::move(m_operations);
+    out.blocking_messages = !effectiveOverlap(m_work.plan()).pp;
     m_operations.clear();
     return out;
 }

@@ -36,16 +36,17 @@ std::array<std::int64_t, kNumPhases> exposedTimes(const SlotTemplate& slot,
 }  // namespace
 
 StepModel::PricedSlot StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
-                                           StageId stage) {
+                                           Exposure& exposure, StageId stage) {
     PricedSlot out;
     out.slot = std::move(slot);
     for (const Operation& op : out.slot.operations) {
         const std::int32_t where = isStageWork(*m_plan, op.key) ? stage.value : -1;
         const OperationWork& work = m_work->of(op.key, stage);
         const auto [at, added] = m_costs.try_emplace({op.key, where});
-        if (added) at->second = cost.operation(work, op.key.phase);
+        if (added) at->second = {cost.operation(work, op.key.phase), exposure.share(op.key, stage)};
         out.work.push_back(&work);
-        out.costs.push_back(at->second);
+        out.costs.push_back(at->second.cost);
+        out.shares.push_back(at->second.share);
     }
     for (const MemoryChange& change : out.slot.memory) {
         out.net[static_cast<std::size_t>(change.term)] += change.delta;
@@ -58,16 +59,17 @@ StepModel::PricedSlot StepModel::priceSlot(SlotTemplate slot, const CostModel& c
     return out;
 }
 
-void StepModel::priceStage(const CostModel& cost, StageId stage) {
+void StepModel::priceStage(const CostModel& cost, Exposure& exposure, StageId stage) {
     PricedStage priced;
     const StageExpander expander(*m_work, stage);
     for (const Slot& slot : m_slots[stage.index()]) {
         const SlotKind kind{slot.kind, slot.model_chunk};
         const auto [at, added] = priced.slots.try_emplace(kind);
-        if (added) at->second = priceSlot(expander.slot(kind.first, kind.second), cost, stage);
+        if (added)
+            at->second = priceSlot(expander.slot(kind.first, kind.second), cost, exposure, stage);
         ++at->second.count;
     }
-    priced.tail = priceSlot(expander.tail(), cost, stage);
+    priced.tail = priceSlot(expander.tail(), cost, exposure, stage);
     priced.tail.count = 1;
     for (const MemoryEntry& entry : persistentMemory(*m_plan, stage))
         priced.persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
@@ -79,15 +81,18 @@ Result<StepModel> StepModel::make(const Plan& plan, const CostModel& cost) {
     PIPER_ASSIGN(model.m_slots,
                  makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp, plan.numMicroBatches()));
     model.m_work = std::make_shared<WorkTable>(plan);
-    for (std::size_t s = 0; s < model.m_slots.size(); ++s) model.priceStage(cost, StageId(s));
+    Exposure exposure(*model.m_work, cost);
+    for (std::size_t s = 0; s < model.m_slots.size(); ++s)
+        model.priceStage(cost, exposure, StageId(s));
     return model;
 }
 
 std::vector<std::int64_t> StepModel::durations(const PricedSlot& slot, const Adjust& adjust) {
     std::vector<std::int64_t> out(slot.costs.size());
     for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = inNs(adjust ? adjust(slot.slot.operations[i], *slot.work[i], slot.costs[i])
-                             : slot.costs[i].time);
+        out[i] = inNs((adjust ? adjust(slot.slot.operations[i], *slot.work[i], slot.costs[i])
+                              : slot.costs[i].time) *
+                      slot.shares[i]);
     return out;
 }
 
@@ -107,7 +112,9 @@ void StepModel::addSums(const PricedSlot& slot, const Adjust& adjust, StageEstim
         const Operation& op = slot.slot.operations[i];
         if (op.key.kind == OperationKind::Receive) continue;
         if (op.lane == Lane::Compute) out.busy_compute_ns += slot.count * times[i];
-        out.phase_ns[static_cast<std::size_t>(op.key.phase)] += slot.count * times[i];
+        const double whole = static_cast<double>(times[i]) / slot.shares[i];
+        out.phase_ns[static_cast<std::size_t>(op.key.phase)] +=
+            slot.count * static_cast<std::int64_t>(whole + 0.5);
         if (op.key.kind == OperationKind::Recompute)
             out.recompute_flops += op.flops * static_cast<double>(slot.count);
     }

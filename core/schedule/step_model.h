@@ -10,6 +10,7 @@
 #include "core/base/evidence.h"
 #include "core/cost/cost.h"
 #include "core/schedule/expand.h"
+#include "core/schedule/exposure.h"
 #include "core/schedule/lane_matrix.h"
 
 namespace piper {
@@ -59,6 +60,7 @@ private:
     struct PricedSlot {
         SlotTemplate slot;
         std::vector<Cost> costs;
+        std::vector<double> shares;  ///< of the time that the lane is held up (exposure.h)
         std::vector<const OperationWork*> work;
         std::int64_t count = 0;                        ///< slots of this kind in the step
         std::array<Bytes, kNumMemoryTerms> net{};      ///< what the slot leaves held
@@ -78,8 +80,9 @@ private:
         LaneMatrix tail;
     };
 
-    [[nodiscard]] PricedSlot priceSlot(SlotTemplate slot, const CostModel& cost, StageId stage);
-    void priceStage(const CostModel& cost, StageId stage);
+    [[nodiscard]] PricedSlot priceSlot(SlotTemplate slot, const CostModel& cost, Exposure& exposure,
+                                       StageId stage);
+    void priceStage(const CostModel& cost, Exposure& exposure, StageId stage);
     [[nodiscard]] static std::vector<std::int64_t> durations(const PricedSlot& slot,
                                                              const Adjust& adjust);
     [[nodiscard]] Matrices stageMatrices(const PricedStage& stage, const Adjust& adjust) const;
@@ -91,7 +94,11 @@ private:
     const Plan* m_plan;
     SlotTable m_slots;
     std::shared_ptr<WorkTable> m_work;
-    std::map<std::pair<OperationKey, std::int32_t>, Cost> m_costs;
+    struct Price {
+        Cost cost;
+        double share = 1.0;
+    };
+    std::map<std::pair<OperationKey, std::int32_t>, Price> m_costs;
     std::vector<PricedStage> m_stages;
 };
 

@@ -53,6 +53,7 @@ Plan full() {
     p.routing_load.histogram = {{1, 2, 3, 4, 5, 6, 7, 0.125}};
     p.expert_placement = {7, 6, 5, 4, 3, 2, 1, 0};
     p.all_to_all = {AllToAllAlgorithm::Node, AllToAllLibrary::DeepEp, 4, 2};
+    p.overlap = Overlap{false, true, false, true, true, false};
     return p;
 }
 
@@ -76,6 +77,7 @@ TEST(PlanFile, EveryFieldSurvivesTheRoundTrip) {
     EXPECT_EQ(r->routing_load, p.routing_load);
     EXPECT_EQ(r->expert_placement, p.expert_placement);
     EXPECT_EQ(r->all_to_all, p.all_to_all);
+    EXPECT_EQ(r->overlap, p.overlap);
     EXPECT_EQ(r->framework, Framework::Megatron);
     EXPECT_EQ(r->precision, Precision::Bf16);
 }
@@ -87,6 +89,23 @@ TEST(PlanFile, DefaultsOfTheMemoryOptionsAreNotWritten) {
         EXPECT_FALSE(json.contains(key)) << key;
     EXPECT_FALSE(json["recompute"].contains("method"));
     EXPECT_FALSE(json["offload"].contains("activations"));
+}
+
+TEST(PlanFile, OverlapNotGivenIsTheFrameworksOwn) {
+    Json json = test::planJson("mixtral-8x7b-h100");
+    json["schedule"] = "1f1b";
+    const Plan without = *readPlan(json, "p");
+    EXPECT_FALSE(without.overlap);
+    EXPECT_FALSE(writePlan(without).contains("overlap"));
+    EXPECT_EQ(effectiveOverlap(without), defaultOverlap(Framework::Megatron, without.schedule, 1));
+    EXPECT_FALSE(effectiveOverlap(without).pp);  // 1F1B waits for its messages
+    json["overlap"] = {{"dp_grad_reduce", true}};
+    const Overlap given = effectiveOverlap(*readPlan(json, "p"));
+    EXPECT_TRUE(given.dp_grad_reduce);
+    EXPECT_TRUE(given.cp);
+    EXPECT_FALSE(given.tp);
+    EXPECT_TRUE(defaultOverlap(Framework::DeepSpeed, without.schedule, 3).dp_param_gather);
+    EXPECT_FALSE(defaultOverlap(Framework::DeepSpeed, without.schedule, 1).dp_param_gather);
 }
 
 TEST(PlanFile, StageLayersAsAPipelineLayout) {
@@ -137,6 +156,8 @@ TEST_P(BadPlanFile, NamesKeyValueAndRule) {
 
 const BadPlan kBad[] = {
     {"/micro_batch", 1, "plan.json", "'micro_batch_size'"},
+    {"/overlap/dp_grad", true, "overlap", "'dp_grad_reduce'"},
+    {"/overlap/tp", "yes", "overlap.tp", "\"yes\""},
     {"/micro_batch_size", 0, "micro_batch_size", "at least 1"},
     {"/micro_batch_size", nullptr, "micro_batch_size", "missing"},
     {"/optimizer/kind", "adam", "optimizer.kind", "'adamw'"},

@@ -201,6 +201,11 @@ TEST(StepModel, AgreesWithTheOperationsToTheNanosecond) {
     Plan dense = test::h100Plan("configs/DeepSeek-V2-Lite.json", 2, 1024, 16);
     dense.layout = {2, true, 1, 3, 1, 2, 1, 2};
     plans.push_back(dense);
+    for (std::size_t i = 0, n = plans.size(); i < n; ++i) {
+        Plan plan = plans[i];
+        plan.overlap = Overlap{true, true, true, false, true, true};
+        plans.push_back(plan);
+    }
     for (const Plan& plan : plans) {
         const CostModel cost(plan);
         const Simulation played = simulate(plan, build(plan), cost).value();

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/exposure.h"
+
+#include <algorithm>
+
+namespace piper {
+namespace {
+
+/// Of a hidden collective's time, what it takes from the compute beside it: it holds some of the
+/// multiprocessors and memory bandwidth (Calculon's systems: 15 % on NVLink, 2 % on InfiniBand).
+constexpr double kContention = 0.12;
+
+/// Share of `all` that stays when up to `window` of it, without its part `alone`, is hidden.
+double remaining(Seconds all, Seconds window, double alone) {
+    if (all.value <= 0.0) return 1.0;
+    const double hidden =
+        std::clamp(window.value, 0.0, all.value * std::clamp(1.0 - alone, 0.0, 1.0));
+    return 1.0 - hidden * (1.0 - kContention) / all.value;
+}
+
+double asDouble(std::int64_t v) {
+    return static_cast<double>(v);
+}
+
+bool isBackward(OperationKind kind) {
+    return kind == OperationKind::InputGrad || kind == OperationKind::WeightGrad;
+}
+
+}  // namespace
+
+Exposure::Exposure(WorkTable& work, const CostModel& cost)
+    : m_work(work), m_plan(work.plan()), m_cost(cost), m_overlap(effectiveOverlap(m_plan)) {}
+
+Seconds Exposure::seconds(const OperationKey& key, StageId stage) {
+    const auto [at, added] =
+        m_known.try_emplace({key, isStageWork(m_plan, key) ? stage.value : -1});
+    if (added) at->second = m_cost.operation(m_work.of(key, stage), key.phase).time;
+    return at->second;
+}
+
+Seconds Exposure::computeOf(LayerKind layer, OperationKind kind, bool with_experts, StageId stage) {
+    const Pass pass = isBackward(kind)                   ? Pass::Backward
+                      : kind == OperationKind::Recompute ? Pass::Recompute
+                                                         : Pass::Forward;
+    Seconds sum = seconds({kind, Phase::Attention, pass, layer}, stage);
+    if (layer == LayerKind::Dense || with_experts)
+        sum += seconds({kind, Phase::Expert, pass, layer}, stage);
+    if (layer == LayerKind::Moe && m_plan.model.moe && m_plan.model.moe->shared_ffn_hidden_size > 0)
+        sum += seconds({kind, Phase::Expert, pass, layer, true}, stage);
+    return sum;
+}
+
+Seconds Exposure::stagePass(bool backward, StageId stage) {
+    Seconds sum;
+    for (std::int64_t v = 0; v < m_plan.layout.vpp; ++v) {
+        const LayerRange range =
+            stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
+        for (std::int64_t l = range.begin; l < range.end; ++l) {
+            const LayerKind kind = m_plan.model.layers[static_cast<std::size_t>(l)];
+            if (!backward) {
+                sum += computeOf(kind, OperationKind::Forward, true, stage);
+                continue;
+            }
+            sum += computeOf(kind, OperationKind::InputGrad, true, stage) +
+                   computeOf(kind, OperationKind::WeightGrad, true, stage);
+        }
+    }
+    return sum;
+}
+
+/// In slices with the GEMMs before or after (all but one slice of tp). Without that Megatron-LM
+/// still runs, backward, the second gather beside the input gradient's GEMM and the reduction
+/// beside the weight gradient's (LinearWithGradAccumulationAndAsyncCommunication).
+double Exposure::tensorShare(const OperationKey& key, StageId stage) {
+    const bool backward = key.pass == Pass::Backward;
+    const Seconds all = seconds(key, stage);
+    if (m_overlap.tp) {
+        const OperationKind kind = backward                      ? OperationKind::InputGrad
+                                   : key.pass == Pass::Recompute ? OperationKind::Recompute
+                                                                 : OperationKind::Forward;
+        Seconds window = computeOf(key.layer, kind, false, stage);
+        if (backward) window += computeOf(key.layer, OperationKind::WeightGrad, false, stage);
+        return remaining(all, window * 0.5, 1.0 / asDouble(m_plan.layout.tp));
+    }
+    if (!backward || m_plan.framework != Framework::Megatron) return 1.0;
+    const bool gather = key.kind == OperationKind::AllGather;
+    const Seconds window = computeOf(
+        key.layer, gather ? OperationKind::InputGrad : OperationKind::WeightGrad, false, stage);
+    return remaining(all, window, gather ? 0.5 : 0.0);
+}
+
+/// On a ring each part of the keys and values arrives while attention works on the part before.
+double Exposure::contextShare(const OperationKey& key, StageId stage) {
+    if (!m_overlap.cp) return 1.0;
+    const OperationKind kind = key.pass == Pass::Backward    ? OperationKind::InputGrad
+                               : key.pass == Pass::Recompute ? OperationKind::Recompute
+                                                             : OperationKind::Forward;
+    const OperationWork& attention =
+        m_work.of({kind, Phase::Attention, key.pass, key.layer}, stage);
+    const Seconds core =
+        attention.attention ? m_cost.attention(*attention.attention).time : Seconds();
+    return remaining(seconds(key, stage), core, 1.0 / asDouble(m_plan.layout.cp));
+}
+
+/// Behind a layer's compute of another micro-batch in the other direction; rows are still sorted on
+/// the compute stream, and the first and last micro-batch have no partner.
+double Exposure::expertShare(const OperationKey& key, StageId stage) {
+    const OperationWork& work = m_work.of(key, stage);
+    const std::int64_t count = m_plan.numMicroBatches() * m_plan.layout.vpp;
+    if (!m_overlap.ep || !work.communication || key.pass == Pass::Recompute || count < 2)
+        return 1.0;
+    const Seconds all = seconds(key, stage);
+    const Seconds moving = m_cost.communication(*work.communication).time;
+    // Dispatch and combine of both passes share the compute of both.
+    const Seconds window = (computeOf(LayerKind::Moe, OperationKind::Forward, true, stage) +
+                            computeOf(LayerKind::Moe, OperationKind::InputGrad, true, stage) +
+                            computeOf(LayerKind::Moe, OperationKind::WeightGrad, true, stage)) *
+                           0.25;
+    const double alone = 1.0 / asDouble(count);
+    if (all.value <= 0.0) return 1.0;
+    return 1.0 - moving.value / all.value * (1.0 - remaining(moving, window, alone));
+}
+
+/// Gradients by buckets behind the last backward of the stage, weights behind the first forward;
+/// all but the bucket of one layer. ZeRO 3: behind every pass. Both grids share the compute.
+double Exposure::dataShare(const OperationKey& key, StageId stage) {
+    const bool gather = key.kind == OperationKind::AllGather;
+    if (gather ? !m_overlap.dp_param_gather : !m_overlap.dp_grad_reduce) return 1.0;
+    Seconds all;
+    for (LayerKind grid : {LayerKind::Dense, LayerKind::Moe}) {
+        OperationKey part = key;
+        part.layer = grid;
+        all += seconds(part, stage);
+    }
+    std::int64_t layers = 0;
+    for (std::int64_t v = 0; v < m_plan.layout.vpp; ++v)
+        layers += stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v))).size();
+    const bool every_pass = m_plan.zero_stage >= 3;
+    Seconds window = stagePass(!gather, stage);
+    if (every_pass) {
+        // Weights are gathered before both passes; the reduction has what that leaves.
+        if (gather) window += stagePass(true, stage) * 0.5;
+        if (!gather) window = window * (m_overlap.dp_param_gather ? 0.5 : 1.0);
+        window = window * asDouble(m_plan.numMicroBatches());
+    }
+    return remaining(all, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)));
+}
+
+double Exposure::share(const OperationKey& key, StageId stage) {
+    switch (key.phase) {
+        case Phase::TpComm:
+            return tensorShare(key, stage);
+        case Phase::CpComm:
+            return contextShare(key, stage);
+        case Phase::Dispatch:
+        case Phase::Combine:
+            return expertShare(key, stage);
+        case Phase::DpComm:
+            return dataShare(key, stage);
+        default:
+            return 1.0;
+    }
+}
+
+}  // namespace piper

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/cost/cost.h"
+#include "core/schedule/expand.h"
+
+namespace piper {
+
+// Concept: an operation on a communication lane holds up what depends on it. Where the plan's
+// overlap lets a framework run it beside compute in slices, only a share of its time does: what is
+// longer than that compute, the first or last slice, and what the running collective takes from
+// the compute it hides behind. The schedule's order stays as it is; the share shortens the
+// operation on its lane.
+
+/// Which share of an operation's time its lane is held up. Asks costs by key, holds all by
+/// reference.
+class Exposure {
+public:
+    Exposure(WorkTable& work, const CostModel& cost);
+
+    /// 1 for compute and for what nothing hides; never 0 for an exchange.
+    [[nodiscard]] double share(const OperationKey& key, StageId stage);
+
+private:
+    [[nodiscard]] Seconds seconds(const OperationKey& key, StageId stage);
+    [[nodiscard]] Seconds computeOf(LayerKind layer, OperationKind kind, bool with_experts,
+                                    StageId stage);
+    /// Compute of one micro-batch through all layers of the stage.
+    [[nodiscard]] Seconds stagePass(bool backward, StageId stage);
+    [[nodiscard]] double tensorShare(const OperationKey& key, StageId stage);
+    [[nodiscard]] double contextShare(const OperationKey& key, StageId stage);
+    [[nodiscard]] double expertShare(const OperationKey& key, StageId stage);
+    [[nodiscard]] double dataShare(const OperationKey& key, StageId stage);
+
+    WorkTable& m_work;
+    const Plan& m_plan;
+    const CostModel& m_cost;
+    Overlap m_overlap;
+    std::map<std::pair<OperationKey, std::int32_t>, Seconds> m_known;
+};
+
+}  // namespace piper

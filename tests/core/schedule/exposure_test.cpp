@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/exposure.h"
+
+#include <gtest/gtest.h>
+
+#include "core/schedule/step_model.h"
+#include "tests/support/example_plans.h"
+
+namespace piper {
+namespace {
+
+constexpr Overlap kNothing{false, false, false, true, false, false};
+
+StepEstimate stepOf(Plan plan, const Overlap& overlap) {
+    plan.overlap = overlap;
+    const CostModel cost(plan);
+    Result<StepModel> model = StepModel::make(plan, cost);
+    EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().text());
+    return model->estimate().value();
+}
+
+double shareOf(Plan plan, const Overlap& overlap, const OperationKey& key) {
+    plan.overlap = overlap;
+    WorkTable work(plan);
+    const CostModel cost(plan);
+    return Exposure(work, cost).share(key, StageId(0));
+}
+
+/// Mixtral 8x7B on 8 nodes: tp 2, cp 2, pp 2, ep 8.
+Plan mixtral() {
+    Plan plan = test::h100Plan("configs/Mixtral-8x7B-v0.1.json", 8, 8192, 64);
+    plan.layout = {2, true, 2, 2, 1, 8, 1, 8};
+    plan.zero_stage = 1;
+    return plan;
+}
+
+struct Kind {
+    const char* name;
+    bool Overlap::*field;
+    Phase phase;
+};
+
+class EveryKind : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(EveryKind, ShortensTheStepByWhatItHidesAndNeverHidesAll) {
+    const Kind& kind = GetParam();
+    Overlap overlap = kNothing;
+    overlap.*kind.field = true;
+    const StepEstimate without = stepOf(mixtral(), kNothing);
+    const StepEstimate with = stepOf(mixtral(), overlap);
+    EXPECT_LT(with.step_ns, without.step_ns);
+    const auto p = static_cast<std::size_t>(kind.phase);
+    for (std::size_t s = 0; s < with.stages.size(); ++s) {
+        const StageEstimate &a = without.stages[s], &b = with.stages[s];
+        EXPECT_LT(b.exposed_ns[p], a.exposed_ns[p]);
+        EXPECT_GT(b.exposed_ns[p], 0);
+        // The exchange itself takes as long as before, and compute does not change.
+        EXPECT_NEAR(static_cast<double>(b.phase_ns[p]) / static_cast<double>(a.phase_ns[p]), 1.0,
+                    1e-3);
+        EXPECT_EQ(b.busy_compute_ns, a.busy_compute_ns);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Overlap, EveryKind,
+                         ::testing::Values(Kind{"tp", &Overlap::tp, Phase::TpComm},
+                                           Kind{"cp", &Overlap::cp, Phase::CpComm},
+                                           Kind{"ep", &Overlap::ep, Phase::Combine},
+                                           Kind{"reduce", &Overlap::dp_grad_reduce, Phase::DpComm},
+                                           Kind{"gather", &Overlap::dp_param_gather,
+                                                Phase::DpComm}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Exposure, BlockingMessagesCostTheStageTheirTime) {
+    Overlap blocking = kNothing;
+    blocking.pp = false;
+    const StepEstimate without = stepOf(mixtral(), kNothing), with = stepOf(mixtral(), blocking);
+    // Each of the stage's four micro-batches waits for at least its own message.
+    const auto message = without.stages[0].phase_ns[static_cast<std::size_t>(Phase::PpComm)];
+    EXPECT_GE(with.step_ns - without.step_ns, message / 2);
+    EXPECT_GT(message, 0);
+}
+
+TEST(Exposure, WithoutComputeNothingIsHidden) {
+    // Slow links: gradients take far longer than a backward pass, so most of them stays.
+    Plan plan = mixtral();
+    for (LinkLevel& level : plan.cluster.levels) level.bandwidth = level.bandwidth * 1e-4;
+    Overlap overlap = kNothing;
+    overlap.dp_grad_reduce = true;
+    const OperationKey reduce{OperationKind::ReduceScatter, Phase::DpComm, Pass::Backward,
+                              LayerKind::Dense};
+    EXPECT_GT(shareOf(plan, overlap, reduce), 0.95);
+    EXPECT_LT(shareOf(mixtral(), overlap, reduce), 0.7);
+    EXPECT_EQ(shareOf(mixtral(), kNothing, reduce), 1.0);
+}
+
+TEST(Exposure, MegatronHidesHalfOfItsBackwardTensorExchangesUnasked) {
+    Plan plan = mixtral();
+    const OperationKey gather{OperationKind::AllGather, Phase::TpComm, Pass::Backward};
+    OperationKey forward = gather;
+    forward.pass = Pass::Forward;
+    EXPECT_EQ(shareOf(plan, kNothing, gather), 1.0);
+    plan.framework = Framework::Megatron;
+    EXPECT_LT(shareOf(plan, kNothing, gather), 1.0);
+    EXPECT_GT(shareOf(plan, kNothing, gather), 0.5);
+    EXPECT_EQ(shareOf(plan, kNothing, forward), 1.0);
+}
+
+TEST(Exposure, OneMicroBatchHasNoPartnerForItsExchange) {
+    Plan plan = mixtral();
+    plan.layout.pp = 1;
+    plan.layout.dp = 16;
+    Overlap overlap = kNothing;
+    overlap.ep = true;
+    const OperationKey dispatch{OperationKind::Dispatch, Phase::Dispatch, Pass::Forward};
+    plan.global_batch_size = 16;
+    EXPECT_EQ(shareOf(plan, overlap, dispatch), 1.0);
+    plan.global_batch_size = 256;
+    EXPECT_LT(shareOf(plan, overlap, dispatch), 0.9);
+}
+
+}  // namespace
+}  // namespace piper
