@@ -36,11 +36,14 @@ void setVerdict(MemoryPrediction& memory) {
     for (const StageMemory& stage : memory.stages)
         if (!memory.peak_stage.valid() || stage.peak > memory.peak) {
             memory.peak = stage.peak;
+            memory.device_total = stage.device_total;
             memory.peak_stage = stage.stage;
+            memory.peak_operation = stage.peak_moment;
         }
-    memory.verdict = memory.peak > memory.capacity            ? FitVerdict::DoesNotFit
-                     : memory.peak > memory.capacity * kTight ? FitVerdict::Tight
-                                                              : FitVerdict::Fits;
+    const Bytes total = memory.device_total;
+    memory.verdict = total > memory.capacity            ? FitVerdict::DoesNotFit
+                     : total > memory.capacity * kTight ? FitVerdict::Tight
+                                                        : FitVerdict::Fits;
 }
 
 /// The table's stages with the peaks of the schedule's own order.
@@ -51,11 +54,12 @@ MemoryPrediction memoryOf(const Plan& plan, const StepEstimate& step) {
     for (StageMemory& stage : memory.stages) {
         const StageEstimate& estimate = step.stages[stage.stage.index()];
         stage.peak = estimate.peak;
+        stage.device_total = deviceReserve(plan).total(stage.peak);
         stage.at_peak = estimate.at_peak;
     }
     setVerdict(memory);
     const Operation& worst = step.stages[memory.peak_stage.index()].peak_operation;
-    memory.peak_operation = worst.id >= 0 ? describe(worst) : "the optimizer step";
+    memory.peak_operation = worst.id >= 0 ? describe(worst) : "what lives from start to end";
     return memory;
 }
 

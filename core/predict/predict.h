@@ -38,7 +38,8 @@ struct Bottleneck {
 enum class FitVerdict { Fits, Tight, DoesNotFit };  ///< Tight: over 90 % of the capacity
 
 struct MemoryPrediction {
-    Bytes peak;
+    Bytes peak;          ///< of the tensors, on the worst stage
+    Bytes device_total;  ///< with what lies outside them: this must fit into the capacity
     StageId peak_stage;
     std::string peak_operation;
     Bytes capacity;

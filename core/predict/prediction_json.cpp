@@ -32,6 +32,8 @@ Json stageJson(const StageMemory& stage) {
     Json out;
     out["stage"] = stage.stage.value;
     out["peak_bytes"] = number(stage.peak.value);
+    out["device_bytes"] = number(stage.device_total.value);
+    out["peak_moment"] = std::string(stage.peak_moment);
     out["persistent_bytes"] = number(stage.persistent.value);
     out["per_micro_batch_bytes"] = number(stage.per_micro_batch.value);
     out["transient_bytes"] = number(stage.transient.value);
@@ -43,6 +45,7 @@ Json stageJson(const StageMemory& stage) {
 Json memoryJson(const MemoryPrediction& memory) {
     Json out;
     out["peak_bytes"] = number(memory.peak.value);
+    out["device_bytes"] = number(memory.device_total.value);
     out["peak_stage"] = memory.peak_stage.value;
     out["peak_operation"] = memory.peak_operation;
     out["capacity_bytes"] = number(memory.capacity.value);

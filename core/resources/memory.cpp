@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/resources/memory_table.h"
 #include "core/resources/shard.h"
 
 namespace piper {
@@ -29,13 +30,8 @@ void append(std::vector<MemoryEntry>& to, const std::vector<MemoryEntry>& from, 
     }
 }
 
-struct LayerCount {
-    double dense = 0.0, moe = 0.0;                        ///< that keep their activations
-    double recomputed_dense = 0.0, recomputed_moe = 0.0;  ///< that keep their input
-};
-
-LayerCount countLayers(const Plan& plan, StageId stage) {
-    LayerCount count;
+StageLayerCount countLayers(const Plan& plan, StageId stage) {
+    StageLayerCount count;
     for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
@@ -55,8 +51,8 @@ LayerCount countLayers(const Plan& plan, StageId stage) {
     return count;
 }
 
-std::vector<MemoryEntry> keptPerMicroBatch(const Plan& plan, StageId stage, const LayerCount& count,
-                                           double imbalance) {
+std::vector<MemoryEntry> keptPerMicroBatch(const Plan& plan, StageId stage,
+                                           const StageLayerCount& count, double imbalance) {
     std::vector<MemoryEntry> kept;
     if (stage.value == 0) append(kept, embeddingActivations(plan), 1.0);
     const double recomputed = count.recomputed_dense + count.recomputed_moe;
@@ -67,60 +63,15 @@ std::vector<MemoryEntry> keptPerMicroBatch(const Plan& plan, StageId stage, cons
     return kept;
 }
 
-/// Gathered weights of the largest layer under ZeRO 3.
-void addGatheredLayer(std::vector<MemoryEntry>& moment, const Plan& plan, LayerKind kind) {
-    if (plan.zero_stage < 3) return;
-    const DenseAndExpert layer = layerElements(plan, kind);
-    const double element = activationElementBytes(plan.precision).value;
-    const double elements = layer.dense + layer.expert;
-    moment.push_back({.term = MemoryTerm::CommunicationBuffer,
-                      .name = "gathered weights of one layer",
-                      .bytes = Bytes(elements * element),
-                      .lifetime = Lifetime::PerOperation,
-                      .shape = "parameters",
-                      .rows = elements,
-                      .element_bytes = element});
-}
-
-/// The largest moment of the backward pass of a stage.
-std::vector<MemoryEntry> largestMoment(const Plan& plan, StageId stage, const LayerCount& count,
-                                       double imbalance) {
-    std::vector<MemoryEntry> best;
-    const auto consider = [&](LayerKind kind, double layers, bool recomputed) {
-        if (layers <= 0.0) return;
-        std::vector<MemoryEntry> moment = layerTransients(plan, kind, imbalance);
-        addGatheredLayer(moment, plan, kind);
-        if (recomputed) {
-            for (MemoryEntry e : layerActivations(plan, kind, imbalance)) {
-                e.lifetime = Lifetime::PerOperation;
-                e.recomputed = true;
-                moment.push_back(e);
-            }
-        }
-        if (sumOf(moment) > sumOf(best)) best = std::move(moment);
-    };
-    consider(LayerKind::Dense, count.dense, false);
-    consider(LayerKind::Moe, count.moe, false);
-    consider(LayerKind::Dense, count.recomputed_dense, true);
-    consider(LayerKind::Moe, count.recomputed_moe, true);
-    if (stage.value + 1 == plan.layout.pp) {
-        std::vector<MemoryEntry> head = headTransients(plan);
-        if (sumOf(head) > sumOf(best)) best = std::move(head);
+/// What waits in host memory is not on the device.
+void offloadActivations(std::vector<MemoryEntry>& kept, double on_device) {
+    if (on_device >= 1.0) return;
+    for (MemoryEntry& e : kept) {
+        if (e.term == MemoryTerm::HeadActivation || e.term == MemoryTerm::EmbeddingActivation)
+            continue;
+        e.bytes *= on_device;
+        e.element_bytes *= on_device;
     }
-    if (plan.layout.pp > 1) {
-        const Shard s = shardOf(plan);
-        const double rows = static_cast<double>(s.local_tokens);
-        const double width = static_cast<double>(s.hidden);
-        best.push_back({.term = MemoryTerm::StageBoundary,
-                        .name = "hidden state or its gradient on the way",
-                        .bytes = Bytes(rows * width * s.element),
-                        .lifetime = Lifetime::PerOperation,
-                        .shape = "[T, H]",
-                        .rows = rows,
-                        .width = width,
-                        .element_bytes = s.element});
-    }
-    return best;
 }
 
 }  // namespace
@@ -136,54 +87,16 @@ std::string MemoryEntry::formula() const {
     return out;
 }
 
-std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage) {
-    const StageParameters p = stageParameters(plan, stage);
-    const StateBytes b = stateBytes(plan.framework, plan.precision);
-    const double dense_group = static_cast<double>(plan.layout.dp * plan.layout.cp);
-    const double expert_group = static_cast<double>(plan.layout.edp());
-    const double on_device = plan.offload.optimizer ? 1.0 - plan.offload.fraction : 1.0;
-    std::vector<MemoryEntry> out;
-    out.reserve(16);
-    const auto part = [&](MemoryTerm term, std::string_view name, double elements,
-                          double bytes_each, double shards) {
-        if (elements <= 0.0 || bytes_each <= 0.0) return;
-        out.push_back({.term = term,
-                       .name = name,
-                       .bytes = Bytes(elements * bytes_each / shards),
-                       .shape = "parameters",
-                       .rows = elements,
-                       .element_bytes = bytes_each,
-                       .shards = shards});
-    };
-    struct Names {
-        std::string_view layer, embedding, head, expert;
-    };
-    const auto add = [&](MemoryTerm term, const Names& names, double bytes_each, int shard_from) {
-        const double dense = plan.zero_stage >= shard_from ? dense_group : 1.0;
-        const double expert = plan.zero_stage >= shard_from ? expert_group : 1.0;
-        part(term, names.layer, p.dense - p.embedding - p.head, bytes_each, dense);
-        part(term, names.embedding, p.embedding, bytes_each, dense);
-        part(term, names.head, p.head, bytes_each, dense);
-        part(term, names.expert, p.expert, bytes_each, expert);
-    };
-    add(MemoryTerm::Weights,
-        {"layer weights", "embedding weights", "head weights", "expert weights"}, b.weights, 3);
-    add(MemoryTerm::Gradients,
-        {"layer gradients", "embedding gradients", "head gradients", "expert gradients"},
-        b.gradients, 2);
-    add(MemoryTerm::MasterWeights,
-        {"layer master weights", "embedding master weights", "head master weights",
-         "expert master weights"},
-        b.master * on_device, 1);
-    add(MemoryTerm::OptimizerState,
-        {"layer optimizer state", "embedding optimizer state", "head optimizer state",
-         "expert optimizer state"},
-        b.optimizer * on_device, 1);
-    return out;
+double activationsOnDevice(const Plan& plan, StageId stage) {
+    if (plan.offload.activations <= 0.0) return 1.0;
+    const StageLayerCount count = countLayers(plan, stage);
+    const double layers = count.dense + count.moe + count.recomputed_dense + count.recomputed_moe;
+    return layers <= 2.0 ? 1.0 : 1.0 - plan.offload.activations * (layers - 2.0) / layers;
 }
 
 std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers) {
     if (plan.recompute.granularity != RecomputeGranularity::Full) return 0;
+    if (plan.recompute.method == RecomputeMethod::Uniform) return layers;
     const std::int64_t asked = plan.recompute.num_layers;
     return asked <= 0 ? layers : std::min(asked, layers);
 }
@@ -211,29 +124,72 @@ std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage) {
     return m;
 }
 
+namespace {
+
+/// Fills the sums and the peak: the moment that holds most.
+class StagePeak {
+public:
+    StagePeak(StageMemory& stage, double copies) : m_stage(stage), m_copies(copies) {}
+
+    void consider(Moment moment) {
+        const Bytes transient = sumOf(moment.entries);
+        const double kept = std::max(0.0, m_copies - moment.released);
+        const Bytes peak = m_stage.persistent + m_stage.per_micro_batch * kept + transient;
+        if (!m_stage.peak_moment.empty() && peak <= m_stage.peak) return;
+        m_stage.peak = peak;
+        m_stage.transient = transient;
+        m_stage.peak_moment = moment.name;
+        m_stage.micro_batches_at_peak = kept;
+        m_best = std::move(moment.entries);
+    }
+
+    void finish() {
+        for (const MemoryEntry& e : m_stage.entries)
+            m_stage.at_peak[static_cast<std::size_t>(e.term)] +=
+                e.bytes *
+                (e.lifetime == Lifetime::PerMicroBatch ? m_stage.micro_batches_at_peak : 1.0);
+        for (const MemoryEntry& e : m_best)
+            m_stage.at_peak[static_cast<std::size_t>(e.term)] += e.bytes;
+        std::move(m_best.begin(), m_best.end(), std::back_inserter(m_stage.entries));
+    }
+
+private:
+    StageMemory& m_stage;
+    double m_copies;
+    std::vector<MemoryEntry> m_best;
+};
+
+StageMemory oneStage(const Plan& plan, StageId stage) {
+    StageMemory s;
+    s.stage = stage;
+    const StageLayerCount count = countLayers(plan, stage);
+    const double imbalance = memoryImbalance(plan, stage);
+    s.in_flight = inFlightMicroBatches(plan, stage);
+    const double copies = asDouble(s.in_flight) / asDouble(plan.layout.vpp);
+    s.entries = persistentMemory(plan, stage);
+    s.persistent = sumOf(s.entries);
+    std::vector<MemoryEntry> kept = keptPerMicroBatch(plan, stage, count, imbalance);
+    offloadActivations(kept, activationsOnDevice(plan, stage));
+    s.per_micro_batch = sumOf(kept);
+    std::move(kept.begin(), kept.end(), std::back_inserter(s.entries));
+    StagePeak peak(s, copies);
+    for (Moment& moment : stageMoments(plan, stage, imbalance, count))
+        peak.consider(std::move(moment));
+    peak.consider({.name = "optimizer step",
+                   .entries = optimizerTransients(plan, stage),
+                   .released = copies});
+    peak.finish();
+    s.device_total = deviceReserve(plan).total(s.peak);
+    return s;
+}
+
+}  // namespace
+
 std::vector<StageMemory> stageMemory(const Plan& plan) {
     std::vector<StageMemory> stages;
-    for (std::int64_t i = 0; i < plan.layout.pp; ++i) {
-        StageMemory s;
-        s.stage = StageId(static_cast<std::int32_t>(i));
-        const LayerCount count = countLayers(plan, s.stage);
-        const double imbalance = stageImbalance(plan, s.stage);
-        s.in_flight = inFlightMicroBatches(plan, s.stage);
-        const double copies =
-            static_cast<double>(s.in_flight) / static_cast<double>(plan.layout.vpp);
-        const auto take = [&](std::vector<MemoryEntry> entries, double times) {
-            const Bytes sum = sumOf(entries);
-            for (const MemoryEntry& e : entries)
-                s.at_peak[static_cast<std::size_t>(e.term)] += e.bytes * times;
-            std::move(entries.begin(), entries.end(), std::back_inserter(s.entries));
-            return sum;
-        };
-        s.persistent = take(persistentMemory(plan, s.stage), 1.0);
-        s.per_micro_batch = take(keptPerMicroBatch(plan, s.stage, count, imbalance), copies);
-        s.transient = take(largestMoment(plan, s.stage, count, imbalance), 1.0);
-        s.peak = s.persistent + s.per_micro_batch * copies + s.transient;
-        stages.push_back(std::move(s));
-    }
+    stages.reserve(static_cast<std::size_t>(plan.layout.pp));
+    for (std::int64_t i = 0; i < plan.layout.pp; ++i)
+        stages.push_back(oneStage(plan, StageId(static_cast<std::int32_t>(i))));
     return stages;
 }
 

@@ -39,10 +39,27 @@ struct StageMemory {
     std::int64_t in_flight = 1;
     Bytes persistent;       ///< sum of Persistent
     Bytes per_micro_batch;  ///< sum of PerMicroBatch, of one micro-batch of the whole stage
-    Bytes transient;        ///< largest PerOperation moment
-    Bytes peak;             ///< persistent + in_flight / vpp * per_micro_batch + transient
+    Bytes transient;        ///< PerOperation entries of the moment of the peak
+    /// persistent + micro_batches_at_peak * per_micro_batch + transient: what the allocator hands
+    /// out (PyTorch's max_memory_allocated).
+    Bytes peak;
+    std::string_view peak_moment;  ///< "backward of the experts", "optimizer step"
+    double micro_batches_at_peak = 0.0;
     std::array<Bytes, kNumMemoryTerms> at_peak{};  ///< by term
+    Bytes device_total;  ///< with allocator slack, communicators and context: what must fit
 };
+
+/// Device memory outside the tensors (docs/formulas.md, "Outside the tensors").
+struct DeviceReserve {
+    std::int64_t communicators = 0;
+    Bytes communicator_bytes;  ///< of each
+    Bytes context;             ///< driver context and loaded kernels
+    double allocator_slack = 0.0;
+    [[nodiscard]] Bytes total(Bytes allocated) const;
+};
+[[nodiscard]] DeviceReserve deviceReserve(const Plan& plan);
+/// Process groups of more than one rank that a rank belongs to.
+[[nodiscard]] std::int64_t numCommunicators(const Plan& plan);
 
 /// Memory of every stage. in_flight follows the plan's schedule (1F1B: min(M, pp - stage)).
 /// Expert rows are those of the rank that gets most under the plan's routing load.
@@ -62,7 +79,16 @@ struct StageMemory {
 [[nodiscard]] std::vector<MemoryEntry> layerTransients(const Plan& plan, LayerKind kind,
                                                        double imbalance = 1.0);
 [[nodiscard]] std::vector<MemoryEntry> headTransients(const Plan& plan);
-/// Weights, gradients, master weights and optimizer state of one rank of a stage, after ZeRO.
+/// FSDP: what is gathered of a layer (and of the next) while its backward pass runs.
+[[nodiscard]] std::vector<MemoryEntry> gatheredLayer(const Plan& plan, LayerKind kind);
+/// The embedding's gradient of one micro-batch before it is added to the buffer.
+[[nodiscard]] std::vector<MemoryEntry> embeddingTransients(const Plan& plan);
+/// Share of a stage's activations that is not off-loaded: two layers always stay.
+[[nodiscard]] double activationsOnDevice(const Plan& plan, StageId stage);
+/// What lives only while the optimizer runs: gradients in fp32 where their buffer is narrower.
+[[nodiscard]] std::vector<MemoryEntry> optimizerTransients(const Plan& plan, StageId stage);
+/// Weights, gradients, master weights and optimizer state of one rank of a stage, after ZeRO, and
+/// what the GEMM library keeps for itself.
 [[nodiscard]] std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage);
 /// Full recompute: the first so many of `layers` layers of a stage chunk keep only their input.
 [[nodiscard]] std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/resources/memory.h"
+#include "core/resources/routing.h"
 
 namespace piper {
 
@@ -117,13 +118,7 @@ Bytes expertMigrationBytes(double num_experts, double hidden_size, double ffn, d
 }
 
 double dispatchRedundancy(std::int64_t num_experts, std::int64_t router_topk, std::int64_t nodes) {
-    const double e = static_cast<double>(num_experts), k = static_cast<double>(router_topk),
-                 n = static_cast<double>(nodes);
-    const double elsewhere = e - e / n;  // experts outside one node
-    // C(elsewhere, k) / C(e, k): no pick of k distinct experts falls into that node.
-    double missed = 1.0;
-    for (double j = 0.0; j < k; j += 1.0) missed *= std::max(0.0, elsewhere - j) / (e - j);
-    return 1.0 - n * (1.0 - missed) / k;
+    return 1.0 - expectedNodes(num_experts, router_topk, nodes) / static_cast<double>(router_topk);
 }
 
 }  // namespace piper

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/resources/routing.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -78,6 +80,52 @@ double routingImbalance(const Plan& plan, LayerId layer) {
         return 1.0;
     const std::vector<double> shares = routedShares(plan, layer);
     return *std::max_element(shares.begin(), shares.end()) * static_cast<double>(plan.layout.ep);
+}
+
+double expectedNodes(std::int64_t num_experts, std::int64_t router_topk, std::int64_t nodes,
+                     std::int64_t limit) {
+    if (nodes <= 1) return 1.0;
+    const double reach = static_cast<double>(limit > 0 ? std::min(limit, nodes) : nodes);
+    const double per_node = static_cast<double>(num_experts) / static_cast<double>(nodes);
+    const double experts = per_node * reach;
+    double none = 1.0;  // chance that all picks miss one node
+    for (std::int64_t i = 0; i < router_topk; ++i) {
+        const double left = experts - static_cast<double>(i);
+        none *= left > 0.0 ? std::max(0.0, left - per_node) / left : 0.0;
+    }
+    return reach * (1.0 - none);
+}
+
+std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes) {
+    std::int64_t limit = nodes;
+    if (plan.all_to_all.node_limit > 0) limit = std::min(limit, plan.all_to_all.node_limit);
+    if (!plan.model.moe) return limit;
+    const MoeSpec& moe = *plan.model.moe;
+    if (moe.num_groups > 1 && nodes > 1 && moe.num_groups % nodes == 0)
+        limit = std::min(limit, std::max<std::int64_t>(1, moe.topk_groups));
+    return limit;
+}
+
+double memoryImbalance(const Plan& plan, StageId stage) {
+    const RoutingLoad& load = plan.routing_load;
+    if (load.kind != RoutingLoadKind::Histogram || load.histogram.size() < 2)
+        return routingImbalance(plan, LayerId(0));
+    std::vector<double> held(static_cast<std::size_t>(plan.layout.ep), 0.0);
+    double layers = 0.0;
+    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+        const LayerRange range =
+            stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const LayerId layer(static_cast<std::int32_t>(i));
+            if (!plan.model.isMoe(layer)) continue;
+            const std::vector<double> shares = routedShares(plan, layer);
+            for (std::size_t r = 0; r < held.size(); ++r) held[r] += shares[r];
+            layers += 1.0;
+        }
+    }
+    if (layers == 0.0) return 1.0;
+    return *std::max_element(held.begin(), held.end()) * static_cast<double>(plan.layout.ep) /
+           layers;
 }
 
 double stageImbalance(const Plan& plan, StageId stage) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/plan/row_alignment.h"
+
 namespace piper {
 
 namespace {
@@ -54,19 +56,47 @@ Bytes activationElementBytes(Precision precision) {
     return bytes(wide ? 4.0 : 2.0);
 }
 
-StateBytes stateBytes(Framework framework, Precision precision) {
-    if (precision == Precision::Fp32 || precision == Precision::Tf32) return {4.0, 4.0, 0.0, 8.0};
-    switch (framework) {
-        case Framework::DeepSpeed:
-            return {2.0, 2.0, 4.0, 8.0};
-        case Framework::Torchtitan:
-            return {4.0, 4.0, 0.0, 8.0};
-        case Framework::Plain:
-        case Framework::Megatron:
-            return {2.0, 4.0, 4.0, 8.0};
+double gemmElementBytes(Precision precision) {
+    switch (precision) {
+        case Precision::Fp32:
+        case Precision::Tf32:
+            return 4.0;
+        case Precision::Bf16:
+        case Precision::Fp16:
+            return 2.0;
+        case Precision::Fp8:
+            return 1.0;
+        case Precision::Fp8Block:  // one fp32 scale for 128 elements
+            return 1.0 + 4.0 / 128.0;
+        case Precision::Mxfp8:  // one byte of scale for 32
+            return 1.0 + 1.0 / 32.0;
+        case Precision::Nvfp4:  // half a byte, one byte of scale for 16
+            return 0.5 + 1.0 / 16.0;
     }
-    return {2.0, 4.0, 4.0, 8.0};
+    return 2.0;
 }
+
+std::int64_t paddedVocabulary(const Plan& plan) {
+    if (plan.framework != Framework::Megatron) return plan.model.vocab_size;
+    const std::int64_t step = 128 * plan.layout.tp;
+    return split(plan.model.vocab_size, step) * step;
+}
+
+bool fusesGradientAccumulation(const Plan& plan) {
+    return plan.framework == Framework::Megatron && plan.cluster.device.kind == DeviceKind::Gpu &&
+           plan.precision != Precision::Fp32 && plan.precision != Precision::Tf32;
+}
+
+namespace {
+
+/// Rows of each local expert rounded up to what the precision's grouped GEMM takes.
+std::int64_t alignedRows(const Plan& plan, std::int64_t rows, std::int64_t experts) {
+    if (gemmElementBytes(plan.precision) >= 2.0 || rows <= 0) return rows;
+    const std::int64_t align = rowAlignment(plan.precision);
+    return split(split(rows, experts), align) * align * experts;
+}
+
+}  // namespace
 
 Shard shardOf(const Plan& plan) {
     const Layout& l = plan.layout;
@@ -80,8 +110,9 @@ Shard shardOf(const Plan& plan) {
     s.kv_heads = split(a.kind == AttentionKind::Mla ? a.num_heads : a.num_kv_heads, l.tp);
     s.qk_dim = a.qkHeadDim();
     s.v_dim = a.vHeadDim();
-    s.vocab = split(plan.model.vocab_size, l.tp);
+    s.vocab = split(paddedVocabulary(plan), l.tp);
     s.element = activationElementBytes(plan.precision).value;
+    s.gemm_input = std::min(s.element, gemmElementBytes(plan.precision));
     if (plan.model.moe) {
         const MoeSpec& moe = *plan.model.moe;
         s.local_experts = split(moe.num_experts, l.ep);
@@ -93,7 +124,7 @@ Shard shardOf(const Plan& plan) {
                 std::max(1.0, rows / static_cast<double>(moe.num_experts) + 0.999999));
             s.routed_rows = per_expert * moe.num_experts;
         }
-        s.received_rows = s.routed_rows * l.etp;
+        s.received_rows = alignedRows(plan, s.routed_rows * l.etp, s.local_experts);
     }
     return s;
 }
@@ -127,6 +158,17 @@ LayerKind lastLayerKind(const ModelSpec& model) {
     return model.layers.empty() ? LayerKind::Dense : model.layers.back();
 }
 
+namespace {
+
+/// With biases: that of the first matrix is split with it, that of the second is whole.
+double mlpElements(const ModelSpec& model, std::int64_t ffn, MlpKind kind) {
+    const bool bias = model.mlp_bias && ffn > 0;
+    return elements(mlpProjections(model.hidden_size, ffn, kind)) +
+           (bias ? static_cast<double>(preActivationWidth(ffn, kind) + model.hidden_size) : 0.0);
+}
+
+}  // namespace
+
 DenseAndExpert layerElements(const Plan& plan, LayerKind kind) {
     const ModelSpec& model = plan.model;
     const std::int64_t h = model.hidden_size;
@@ -134,15 +176,15 @@ DenseAndExpert layerElements(const Plan& plan, LayerKind kind) {
     out.dense = elements(attentionProjections(plan)) + attentionVectors(model) +
                 static_cast<double>(layerParameters(model, kind).norms);
     if (kind == LayerKind::Dense) {
-        out.dense += elements(mlpProjections(h, denseWidth(plan), model.dense_mlp));
+        out.dense += mlpElements(model, denseWidth(plan), model.dense_mlp);
         return out;
     }
     const MoeSpec& moe = *model.moe;
     out.dense += static_cast<double>(layerParameters(model, kind).router) +
-                 elements(mlpProjections(h, sharedExpertWidth(plan), moe.mlp)) +
+                 mlpElements(model, sharedExpertWidth(plan), moe.mlp) +
                  (moe.shared_gate ? static_cast<double>(h) : 0.0);
     out.expert = static_cast<double>(shardOf(plan).local_experts) *
-                 elements(mlpProjections(h, expertWidth(plan), moe.mlp));
+                 mlpElements(model, expertWidth(plan), moe.mlp);
     return out;
 }
 
@@ -167,15 +209,15 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
         if (const double dense = static_cast<double>(range.size()) - moe; dense > 0.0)
             add(LayerKind::Dense, dense);
     }
-    if (stage.value == 0) out.embedding = embedding;
+    if (stage.value == 0) out.embedding = embedding + static_cast<double>(model.positionElements());
     if (last) {
-        out.dense += static_cast<double>(s.hidden);
+        out.dense += static_cast<double>(model.normElements());
         if (!model.tie_word_embeddings || plan.layout.pp > 1) out.head = embedding;
         if (model.mtp_num_layers > 0) {
             const double mtp = static_cast<double>(model.mtp_num_layers);
             const double h = static_cast<double>(s.hidden);
             add(lastLayerKind(model), mtp);
-            out.dense += mtp * (2.0 * h * h + 3.0 * h);
+            out.dense += mtp * (2.0 * h * h + 3.0 * static_cast<double>(model.normElements()));
         }
     }
     out.dense += out.embedding + out.head;

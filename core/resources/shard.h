@@ -26,8 +26,9 @@ struct Shard {
     std::int64_t hidden = 0;
     std::int64_t heads = 0, kv_heads = 0;  ///< on this rank
     std::int64_t qk_dim = 0, v_dim = 0;
-    std::int64_t vocab = 0;  ///< rows of the embedding and columns of the head on this rank
-    double element = 2.0;    ///< bytes of an activation element
+    std::int64_t vocab = 0;   ///< rows of the embedding and columns of the head on this rank
+    double element = 2.0;     ///< bytes of an activation element
+    double gemm_input = 2.0;  ///< bytes of a kept element that only a GEMM reads (fp8: quantized)
 };
 
 [[nodiscard]] Shard shardOf(const Plan& plan);
@@ -54,12 +55,22 @@ struct DenseAndExpert {
 /// Elements of one layer's weights on one rank.
 [[nodiscard]] DenseAndExpert layerElements(const Plan& plan, LayerKind kind);
 
+/// Megatron-LM pads the vocabulary to a multiple of 128 tp (--make-vocab-size-divisible-by).
+[[nodiscard]] std::int64_t paddedVocabulary(const Plan& plan);
+
+/// Bytes of one element in the plan's GEMM format, block scales counted.
+[[nodiscard]] double gemmElementBytes(Precision precision);
+
+/// A framework on a GPU that adds weight gradients inside the GEMM (Megatron-LM with Transformer
+/// Engine): it keeps one placeholder for each shape of a weight.
+[[nodiscard]] bool fusesGradientAccumulation(const Plan& plan);
+
 [[nodiscard]] bool recomputes(const Plan& plan, const char* module);
 
 /// Collectives and messages of a key (communication.cpp); empty work when the plan has none.
 [[nodiscard]] OperationWork communicationWork(const Plan& plan, const OperationKey& key,
                                               StageId stage);
-/// Mean imbalance of the MoE layers of a stage.
+/// Mean imbalance of the MoE layers of a stage: what time waits for.
 [[nodiscard]] double stageImbalance(const Plan& plan, StageId stage);
 
 }  // namespace piper

@@ -254,7 +254,7 @@ OperationWork optimizerWork(const Plan& plan, StageId stage) {
     const bool sharded = plan.zero_stage >= 1;
     const double owned = p.dense / (sharded ? asDouble(l.dp * l.cp) : 1.0) +
                          p.expert / (sharded ? asDouble(l.edp()) : 1.0);
-    const StateBytes b = stateBytes(plan.framework, plan.precision);
+    const StateBytes b = stateBytes(plan);
     // AdamW reads gradient, master (or weight), m, v; writes master (or weight), m, v and the
     // low-precision weight.
     const double main = b.master > 0.0 ? b.master : b.weights;

@@ -123,12 +123,20 @@ struct StageParameters {
 /// Bytes of one kept activation element: 4 for fp32 and tf32, else 2.
 [[nodiscard]] Bytes activationElementBytes(Precision precision);
 
-/// Bytes of training state per parameter, by framework and precision (docs/formulas.md).
+/// Bytes of training state per parameter (docs/formulas.md).
 struct StateBytes {
     double weights = 0.0, gradients = 0.0, master = 0.0, optimizer = 0.0;
+    double first_moment = 0.0;   ///< part of optimizer
+    double quantized = 0.0;      ///< copies of a layer's weights in the GEMM's format
+    double step_gradient = 0.0;  ///< fp32 copy of a rank's own gradients while the optimizer runs
     [[nodiscard]] double total() const { return weights + gradients + master + optimizer; }
 };
+/// Of AdamW with the framework's own precisions.
 [[nodiscard]] StateBytes stateBytes(Framework framework, Precision precision);
+/// Of the plan's optimizer, formats and fp8 weights; of the matrices of its layers.
+[[nodiscard]] StateBytes stateBytes(const Plan& plan);
+/// Of embedding and head, which stay in 16 bits and under AdamW.
+[[nodiscard]] StateBytes endStateBytes(const Plan& plan);
 
 /// Share of the routed rows that each ep rank receives under the plan's routing load and expert
 /// placement: [ep], sums to 1. Zipf: expert e (in index order) gets (e + 1)^-exponent, no expert
@@ -137,5 +145,9 @@ struct StateBytes {
 
 /// Share of the routed rows that reach the ep rank with most rows, times ep: 1 when balanced.
 [[nodiscard]] double routingImbalance(const Plan& plan, LayerId layer);
+
+/// Rows over the mean of the ep rank that keeps most over all MoE layers of a stage: its memory.
+/// (Time waits for the hottest rank of each layer instead, which may be another one each time.)
+[[nodiscard]] double memoryImbalance(const Plan& plan, StageId stage);
 
 }  // namespace piper

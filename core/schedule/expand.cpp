@@ -29,6 +29,7 @@ ChunkPlace chunkPlace(const Plan& plan, StageId stage, ModelChunkId chunk) {
 bool isRecomputed(const Plan& plan, const LayerRange& range, std::int64_t layer) {
     if (plan.recompute.granularity == RecomputeGranularity::None) return false;
     if (plan.recompute.granularity == RecomputeGranularity::Selective) return true;
+    if (plan.recompute.method == RecomputeMethod::Uniform) return true;
     return plan.recompute.num_layers == 0 || layer - range.begin < plan.recompute.num_layers;
 }
 

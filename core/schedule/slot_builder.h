@@ -61,6 +61,7 @@ public:
     }
     /// Held while the backward pass of that operation's layer (or of the head) runs.
     [[nodiscard]] const Table& backwardMoment(const Operation& op) const {
+        if (op.key.phase == Phase::Embedding) return m_embedding_backward;
         return op.layer.valid() ? layer(op).backward : m_head_backward;
     }
 
@@ -75,7 +76,7 @@ private:
     [[nodiscard]] Bytes share(const Table& layer, const Operation& op, MemoryTerm term) const;
 
     std::array<LayerTables, 2> m_layers{};  ///< [LayerKind]
-    Table m_ends{}, m_head_backward{};      ///< embedding and head
+    Table m_ends{}, m_head_backward{}, m_embedding_backward{};
     double m_chunk_share = 1.0, m_shared_share = 0.0;
 };
 

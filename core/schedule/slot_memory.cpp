@@ -88,8 +88,7 @@ ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
     const Plan& plan = work.plan();
     Plan whole = plan;
     whole.recompute = {};
-    const double imbalance =
-        plan.model.moe ? work.of({OperationKind::Forward, Phase::Expert}, stage).imbalance : 1.0;
+    const double imbalance = plan.model.moe ? memoryImbalance(plan, stage) : 1.0;
     const bool full = plan.recompute.granularity == RecomputeGranularity::Full;
     for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
         if (kind == LayerKind::Moe && !plan.model.moe) continue;
@@ -97,8 +96,13 @@ ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
         tables.full = tableOf(layerActivations(whole, kind, imbalance));
         tables.kept =
             tableOf(full ? layerCheckpoint(plan) : layerActivations(plan, kind, imbalance));
-        tables.backward = tableOf(layerTransients(plan, kind, imbalance));
+        tables.backward =
+            tableOf(layerTransients(plan, kind, imbalance)) + tableOf(gatheredLayer(plan, kind));
+        const double on_device = activationsOnDevice(plan, stage);
+        for (Table* table : {&tables.full, &tables.kept})
+            for (Bytes& bytes : *table) bytes *= on_device;
     }
+    m_embedding_backward = tableOf(embeddingTransients(plan));
     m_ends = tableOf(embeddingActivations(plan)) + tableOf(headActivations(plan));
     m_head_backward = tableOf(headTransients(plan));
     // The layers of multi-token prediction run inside the head.
@@ -184,6 +188,12 @@ private:
                op.key.kind == OperationKind::WeightGrad;
     }
 
+    /// Of one layer's backward pass; head and embedding, which have no layer, each for itself.
+    static bool sameBlock(const Operation& op, const Operation& first) {
+        return op.layer == first.layer && op.key.pass == Pass::Backward &&
+               (first.layer.valid() || op.key.phase == first.key.phase);
+    }
+
     /// What the backward pass of a layer (or of the head) needs while it runs.
     void passingMoments() {
         for (std::size_t i = 0; i < m_operations.size();) {
@@ -194,15 +204,12 @@ private:
                 continue;
             }
             for (std::size_t j = i; j < m_operations.size(); ++j)
-                if (m_operations[j].layer == first.layer &&
-                    m_operations[j].key.pass == Pass::Backward && m_operations[j].lane != Lane::Pp)
-                    last = j;
+                if (sameBlock(m_operations[j], first) && m_operations[j].lane != Lane::Pp) last = j;
             hold(first, static_cast<std::int32_t>(last));
             i = last + 1;
         }
     }
     void hold(const Operation& first, std::int32_t last) {
-        if (first.key.phase == Phase::Embedding) return;
         const ActivationShares::Table& moment = m_shares.backwardMoment(first);
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) {
             change(first.id, false, static_cast<MemoryTerm>(t), moment[t]);
@@ -217,11 +224,25 @@ private:
     std::vector<MemoryChange> m_changes;
 };
 
+/// The end of the step keeps no activation; the optimizer may need its gradients in fp32.
+std::vector<MemoryChange> optimizerMemory(const Plan& plan, StageId stage,
+                                          const std::vector<Operation>& operations) {
+    std::vector<MemoryChange> changes;
+    const Bytes bytes = sumOf(optimizerTransients(plan, stage));
+    if (bytes.value <= 0.0) return changes;
+    for (const Operation& op : operations) {
+        if (op.key.kind != OperationKind::Optimizer) continue;
+        changes.push_back({op.id, false, MemoryTerm::Gradients, bytes});
+        changes.push_back({op.id, true, MemoryTerm::Gradients, bytes * -1.0});
+    }
+    return changes;
+}
+
 }  // namespace
 
 std::vector<MemoryChange> slotMemory(WorkTable& work, StageId stage, ModelChunkId chunk,
                                      const std::vector<Operation>& operations) {
-    if (!chunk.valid()) return {};  // the end of the step keeps no activation
+    if (!chunk.valid()) return optimizerMemory(work.plan(), stage, operations);
     return MemoryWriter(work.activations(stage), stageLayers(work.plan(), stage, chunk),
                         work.plan(), operations)
         .write();

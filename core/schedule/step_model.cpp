@@ -150,6 +150,11 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) held[t] += kind.net[t];
         total += kind.net_total;
     }
+    const PricedSlot& tail = priced.tail;
+    if (tail.slot.memory.empty() || total + tail.peak_total <= out.peak) return;
+    out.peak = total + tail.peak_total;
+    for (std::size_t t = 0; t < kNumMemoryTerms; ++t) out.at_peak[t] = held[t] + tail.at_peak[t];
+    out.peak_operation = tail.slot.operations[static_cast<std::size_t>(tail.peak_operation)];
 }
 
 Result<StepEstimate> StepModel::estimate(const Adjust& adjust) const {

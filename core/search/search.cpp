@@ -64,12 +64,12 @@ double scoreOf(const SearchSpace& space, const Plan& plan, const Prediction& p) 
 }
 
 void rejectMemory(Outcome& out, const MemoryPrediction& memory, Bytes limit) {
-    const Bytes over = memory.peak - limit;
+    const Bytes over = memory.device_total - limit;
     out.rule = "memory";
     out.distance = over.value;
     out.message =
         fmt::format("stage {} needs {}, {} more than the {} of a device", memory.peak_stage.value,
-                    humanBytes(memory.peak), humanBytes(over), humanBytes(limit));
+                    humanBytes(memory.device_total), humanBytes(over), humanBytes(limit));
 }
 
 class Search {
@@ -146,7 +146,7 @@ private:
             return;
         }
         const MemoryPrediction memory = predictMemory(plan);
-        if (memory.peak > m_limit) return rejectMemory(out, memory, m_limit);
+        if (memory.device_total > m_limit) return rejectMemory(out, memory, m_limit);
         settle(i, predict(plan, PredictMode::ClosedForm, PredictDetail::StepOnly));
     }
 
@@ -163,7 +163,7 @@ private:
             out.message = prediction.error().text();
             return;
         }
-        if (prediction->memory.peak > m_limit)
+        if (prediction->memory.device_total > m_limit)
             return rejectMemory(out, prediction->memory, m_limit);
         out.prediction = std::move(prediction).value();
         out.score = scoreOf(m_space, m_plans[i], *out.prediction);

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "core/resources/routing.h"
 #include "core/resources/work.h"
 #include "tests/core/resources/plans.h"
 
@@ -73,6 +74,31 @@ TEST(Routing, CapacityPadsEveryRankAlike) {
     plan.routing_load.zipf_exponent = 2.0;
     plan.capacity_factor = 1.25;
     EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(0)), 1.0);
+}
+
+/// The duplicates among dispatched rows that docs/formulas.md lists: 1 - nodes / k.
+TEST(Routing, NodesATokenReaches) {
+    EXPECT_NEAR(1.0 - expectedNodes(256, 8, 2) / 8, 0.7509, 5e-5);
+    EXPECT_NEAR(1.0 - expectedNodes(256, 8, 4) / 8, 0.5482, 5e-5);
+    EXPECT_DOUBLE_EQ(expectedNodes(256, 8, 1), 1.0);
+    EXPECT_DOUBLE_EQ(expectedNodes(8, 8, 4), 4.0);  // all experts: all nodes
+    // DeepSeek-V3 keeps a token on 4 of 8 nodes.
+    EXPECT_LT(expectedNodes(256, 8, 8, 4), 4.0);
+    EXPECT_GT(expectedNodes(256, 8, 8, 4), 3.5);
+    EXPECT_GT(expectedNodes(256, 8, 8), 5.0);
+}
+
+TEST(Routing, TheLimitIsThePlansOrTheRouters) {
+    Plan plan = test::smallPlan({.ep = 8, .dp = 8});
+    EXPECT_EQ(nodeLimit(plan, 4), 4);
+    plan.all_to_all.node_limit = 2;
+    EXPECT_EQ(nodeLimit(plan, 4), 2);
+    EXPECT_EQ(nodeLimit(plan, 1), 1);
+    plan.all_to_all.node_limit = 0;
+    plan.model.moe->num_groups = 8;
+    plan.model.moe->topk_groups = 4;
+    EXPECT_EQ(nodeLimit(plan, 8), 4);
+    EXPECT_EQ(nodeLimit(plan, 3), 3);  // groups do not lie on nodes
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ TEST(Search, WithoutAFeasiblePlanTheRejectionsNameTheShortfall) {
     // The nearest example: no plan of the space misses by less.
     Bytes least = bytes(1e18);
     for (const Plan& plan : enumeratePlans(space))
-        if (validatePlan(plan).empty()) least = std::min(least, predictMemory(plan).peak);
+        if (validatePlan(plan).empty()) least = std::min(least, predictMemory(plan).device_total);
     EXPECT_THAT(result.rejections[0].message, HasSubstr(humanBytes(least - gib(4))));
 }
 
@@ -115,7 +115,7 @@ TEST(Search, KeepsTheMarginAndNamesBrokenRulesAndSlowerPlans) {
     space.memory_margin = 0.5;
     const SearchResult result = found(space);
     for (const RankedPlan& ranked : result.plans)
-        EXPECT_LE(ranked.prediction.memory.peak, ranked.prediction.memory.capacity * 0.5);
+        EXPECT_LE(ranked.prediction.memory.device_total, ranked.prediction.memory.capacity * 0.5);
     std::vector<std::string> rules;
     for (const Rejection& r : result.rejections) rules.push_back(r.rule);
     EXPECT_THAT(rules, testing::Contains("memory"));

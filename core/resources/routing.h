@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/plan/plan.h"
+
+namespace piper {
+
+/// Distinct nodes a token's router_topk experts lie on, on average, when an ep group spans `nodes`
+/// nodes: k distinct picks of E experts spread evenly, out of at most `limit` nodes (0: any). What
+/// a node-aware exchange sends between nodes is this many rows a token, less the one at home; the
+/// rows every rank receives stay the same.
+[[nodiscard]] double expectedNodes(std::int64_t num_experts, std::int64_t router_topk,
+                                   std::int64_t nodes, std::int64_t limit = 0);
+/// The nodes a token may reach: the plan's node_limit, or the groups of a group-limited router
+/// (DeepSeek-V3: 4 of 8) when groups lie on nodes; `nodes` when neither holds.
+[[nodiscard]] std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes);
+
+}  // namespace piper
