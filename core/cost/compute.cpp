@@ -42,79 +42,84 @@ Interpolated interpolateAttention(const std::vector<AttentionPoint>& points,
     return {std::exp2(sum / weights), !same_pass || nearest > 4.0};
 }
 
+RatioField::Place measuredPlace(double groups, double m, double n, double k) {
+    const auto log = [](double x) { return static_cast<float>(std::log2(x)); };
+    return {log(m), log(n), log(k), 0.7F * log(groups), 0.0F};
+}
+
 /// Roofline-like sum: arithmetic at the best known rate, operands once through memory, and one call
 /// (a device that runs a loop over groups pays each call; a CPU does).
 Seconds CostModel::gemmModel(double groups, double m, double n, double k) const {
     const DeviceSpec& d = m_plan.cluster.device;
-    const double rate = m_best_rate > 0.0 ? m_best_rate : m_peak;
+    const double rate = m_best_rate > 0.0 ? m_best_rate : m_rates.site.peak;
     double time = rate > 0.0 ? groups * 2.0 * m * n * k / rate : 0.0;
     if (d.memory_bandwidth.value > 0.0)
-        time += groups * m_element * (m * k + k * n + m * n) / d.memory_bandwidth.value;
+        time += groups * m_rates.site.element_bytes * (m * k + k * n + m * n) /
+                d.memory_bandwidth.value;
     const double calls = d.kind == DeviceKind::Cpu ? groups : 1.0;
     return Seconds(time + calls * d.launch_overhead.value);
 }
 
 Cost CostModel::measuredGemm(const GemmWork& w) const {
-    const std::array<double, 4> at = {
-        std::log2(static_cast<double>(w.m)), std::log2(static_cast<double>(w.n)),
-        std::log2(static_cast<double>(w.k)), std::log2(static_cast<double>(w.groups))};
-    std::array<double, 4> low, high;
-    low.fill(std::numeric_limits<double>::max());
-    high.fill(std::numeric_limits<double>::lowest());
-    double sum = 0.0, weights = 0.0;
-    for (const GemmRatio& p : m_gemm) {
-        double distance = 0.0;
-        for (std::size_t i = 0; i < 4; ++i) {
-            const double d = p.at[i] - at[i];
-            distance += (i == 3 ? 0.5 : 1.0) * d * d;
-            low[i] = std::min(low[i], p.at[i]);
-            high[i] = std::max(high[i], p.at[i]);
-        }
-        const double weight = weightOf(distance);
-        sum += weight * std::log2(p.ratio);
-        weights += weight;
-    }
+    const double g = static_cast<double>(w.groups), m = static_cast<double>(w.m),
+                 n = static_cast<double>(w.n), k = static_cast<double>(w.k);
     // A loop over groups costs what its calls cost: a CPU needs no grouped point.
-    const std::size_t axes = m_plan.cluster.device.kind == DeviceKind::Cpu ? 3 : 4;
-    bool outside = false;
-    for (std::size_t i = 0; i < axes; ++i) outside |= at[i] < low[i] - 0.5 || at[i] > high[i] + 0.5;
-    const Seconds model = gemmModel(static_cast<double>(w.groups), static_cast<double>(w.m),
-                                    static_cast<double>(w.n), static_cast<double>(w.k));
-    return costOf(model * std::exp2(sum / weights) * static_cast<double>(w.count),
+    const bool loop = m_plan.cluster.device.kind == DeviceKind::Cpu;
+    const RatioField::Value at = m_gemm.at(measuredPlace(g, m, n, k));
+    const bool outside = loop ? m_gemm.at(measuredPlace(1.0, m, n, k)).outside : at.outside;
+    return costOf(gemmModel(g, m, n, k) * std::exp2(at.log_ratio) * static_cast<double>(w.count),
                   EvidenceKind::Measured, outside);
 }
 
-Cost CostModel::publishedGemm(const GemmWork& w) const {
-    const DeviceSpec& d = m_plan.cluster.device;
-    const DeviceFamily family = deviceFamily(d.name);
-    const double m = static_cast<double>(w.m), n = static_cast<double>(w.n),
-                 k = static_cast<double>(w.k), g = static_cast<double>(w.groups);
-    const double count = static_cast<double>(w.count);
-    Efficiency efficiency = w.groups > 1 ? publishedGroupedEfficiency(family, m, n, k)
-                                         : publishedGemmEfficiency(family, m, n, k);
-    EvidenceKind kind = EvidenceKind::Published;
-    if (efficiency.value <= 0.0) {
-        // Nothing published: 0.7 of the peak for large problems, falling below 256 rows as the
-        // published families do.
-        kind = EvidenceKind::Assumed;
-        const double smallest = std::min({m, n, k});
-        efficiency = {0.7 * smallest / (smallest + 256.0), false};
-    }
-    if (m_peak <= 0.0) return costOf(d.launch_overhead * count, EvidenceKind::Assumed, true);
-    if (!m_peak_known) kind = EvidenceKind::Assumed;
-    const double arithmetic = 2.0 * g * m * n * k / (m_peak * efficiency.value);
-    const double moving = d.memory_bandwidth.value > 0.0
-                              ? g * m_element * (m * k + k * n + m * n) / d.memory_bandwidth.value
-                              : 0.0;
-    const double once = std::max({arithmetic, moving, d.launch_overhead.value});
-    const bool other_precision =
-        m_plan.precision != Precision::Bf16 && m_plan.precision != Precision::Fp16;
-    return costOf(Seconds(once * count), kind, efficiency.extrapolated || other_precision);
+Cost CostModel::gemmAt(const MatrixRates& rates, const GemmWork& w) const {
+    if (w.groups <= 0 || w.m <= 0 || w.n <= 0 || w.k <= 0 || w.count <= 0) return {};
+    const RatedTime time = gemmTime(rates, w, m_gradient_bytes);
+    return Cost{Seconds(time.seconds), time.evidence()} * static_cast<double>(w.count);
 }
 
 Cost CostModel::gemm(const GemmWork& work) const {
     if (work.groups <= 0 || work.m <= 0 || work.n <= 0 || work.k <= 0 || work.count <= 0) return {};
-    return m_gemm.empty() ? publishedGemm(work) : measuredGemm(work);
+    return m_gemm.empty() ? gemmAt(m_rates, work) : measuredGemm(work);
+}
+
+Cost CostModel::fusedMoe(const FusedMoeWork& w) const {
+    if (w.tokens <= 0 || w.hidden <= 0 || w.ffn <= 0) return {};
+    const double experts = static_cast<double>(w.experts);
+    KernelShape s;
+    s.kind = KernelKind::FusedMoe;
+    s.ep = static_cast<double>(w.ep);
+    s.groups = experts / s.ep;
+    s.m = static_cast<double>(w.tokens * w.topk) / experts;
+    s.n = static_cast<double>(w.ffn);
+    s.k = static_cast<double>(w.hidden);
+    const KernelTable* table = findPublishedTable(KernelKind::FusedMoe, KernelLibrary::TrtLlm,
+                                                  m_plan.precision, m_plan.cluster.device.name);
+    const RatedTime time = fusedMoeTime(m_rates, table, s);
+    return {Seconds(time.seconds), time.evidence()};
+}
+
+Cost CostModel::unfusedAttention(const AttentionWork& work) const {
+    const double queries =
+        static_cast<double>(work.seq_len) / static_cast<double>(m_plan.layout.cp);
+    // Scores are kept in the activations' precision, never lower than two bytes.
+    const Bytes traffic =
+        softmaxBytes(work, queries, activationElementBytes(m_plan.precision).value);
+    const RatedTime products = unfusedAttentionTime(m_head_rates, work, queries);
+    return Cost{Seconds(products.seconds), products.evidence()} + memoryBound(traffic, 1.0);
+}
+
+Cost CostModel::attention(const AttentionWork& work) const {
+    if (work.flops.value <= 0.0) return {};
+    if (!m_attention.empty()) {
+        const Interpolated rate = interpolateAttention(m_attention, work);
+        return costOf(Seconds(work.flops.value / rate.value), EvidenceKind::Measured,
+                      rate.extrapolated);
+    }
+    if (!work.fused) return unfusedAttention(work);
+    if (m_attention_rates.site.peak <= 0.0)
+        return costOf(m_plan.cluster.device.launch_overhead, EvidenceKind::Assumed, true);
+    const RatedTime time = attentionTime(m_attention_rates, work);
+    return {Seconds(time.seconds), time.evidence()};
 }
 
 }  // namespace piper

@@ -8,14 +8,6 @@
 
 namespace piper {
 
-namespace {
-
-/// Without measurement: share of the data sheet's bandwidth a memory-bound kernel reaches
-/// (aiconfigurator systems/*.yaml: 0.8; SimuMax: 0.67 on B200, 0.91 on A100).
-constexpr double kBandwidthShare = 0.8;
-
-}  // namespace
-
 Cost operator+(const Cost& a, const Cost& b) {
     if (a.time.value == 0.0) return b;
     if (b.time.value == 0.0) return a;
@@ -44,18 +36,28 @@ Cost costOf(Seconds time, EvidenceKind kind, bool extrapolated) {
     return {time, {kind, time.value * range.low, time.value * range.high, extrapolated}};
 }
 
-CostModel::CostModel(const Plan& plan) : m_plan(plan) {
-    const DeviceSpec& device = plan.cluster.device;
-    const auto found = device.peak.find(plan.precision);
-    m_peak_known = found != device.peak.end();
-    if (m_peak_known) {
-        m_peak = found->second.value;
-    } else {
-        // Stood in by the slowest rate the sheet gives, so that a missing figure never flatters.
-        for (const auto& [precision, rate] : device.peak)
-            m_peak = m_peak == 0.0 ? rate.value : std::min(m_peak, rate.value);
-    }
-    m_element = elementBytes(plan.precision).value;
+namespace {
+
+/// log2: how far SimuMax's shares of the A100 and the B200 lie from aiconfigurator's 0.8; the range
+/// of its own shares over kinds of kernels where a kind was not measured on the die.
+constexpr double kPublishedMemorySpread = 0.16, kOtherMemorySpread = 0.5;
+
+/// Router and head stay in BF16 when the layers run lower.
+Precision headPrecision(Precision p) {
+    return elementBytes(p).value <= 1.0 ? Precision::Bf16 : p;
+}
+
+}  // namespace
+
+CostModel::CostModel(const Plan& plan)
+    : m_plan(plan),
+      m_rates(matrixRates(plan.cluster.device, plan.precision)),
+      m_head_rates(headPrecision(plan.precision) == plan.precision
+                       ? m_rates
+                       : matrixRates(plan.cluster.device, headPrecision(plan.precision))),
+      m_attention_rates(attentionRates(plan.cluster.device, plan.precision)),
+      m_die(chipOf(plan.cluster.device.name).die),
+      m_gradient_bytes(stateBytes(plan.framework, plan.precision).gradients) {
     indexCurves();
     indexCollectives();
 }
@@ -64,15 +66,17 @@ void CostModel::indexCurves() {
     const MeasuredCurves& curves = m_plan.cluster.curves;
     for (const GemmPoint& p : curves.gemm)
         if (p.precision == m_plan.precision) m_best_rate = std::max(m_best_rate, p.rate.value);
+    std::vector<RatioField::Point> points;
     for (const GemmPoint& p : curves.gemm) {
         if (p.precision != m_plan.precision || p.rate.value <= 0.0) continue;
         const double g = static_cast<double>(p.groups);
         const double m = static_cast<double>(p.m), n = static_cast<double>(p.n),
                      k = static_cast<double>(p.k);
         const double measured = 2.0 * g * m * n * k / p.rate.value;
-        m_gemm.push_back({{std::log2(m), std::log2(n), std::log2(k), std::log2(g)},
-                          measured / gemmModel(g, m, n, k).value});
+        points.push_back(
+            {measuredPlace(g, m, n, k), std::log2(measured / gemmModel(g, m, n, k).value), 0.0F});
     }
+    m_gemm = RatioField(std::move(points));
     for (const AttentionPoint& p : curves.attention)
         if (p.precision == m_plan.precision && p.rate.value > 0.0) m_attention.push_back(p);
     for (const MemoryPoint& p : curves.memory)
@@ -92,51 +96,48 @@ void CostModel::indexCurves() {
 
 Seconds CostModel::memoryModel(Bytes traffic, double kernels) const {
     const DeviceSpec& d = m_plan.cluster.device;
-    const Seconds moving = d.memory_bandwidth.value > 0.0
-                               ? traffic / (d.memory_bandwidth * kBandwidthShare)
-                               : Seconds();
+    const double share = bandwidthShare(m_die, MemoryKind::Elementwise).value;
+    const Seconds moving =
+        d.memory_bandwidth.value > 0.0 ? traffic / (d.memory_bandwidth * share) : Seconds();
     return moving + d.launch_overhead * kernels;
 }
 
-Cost CostModel::memoryBound(Bytes traffic, double kernels) const {
-    if (traffic.value <= 0.0) return {};
-    const Seconds model = memoryModel(traffic, kernels);
-    if (m_memory.empty()) return costOf(model, EvidenceKind::VendorPeak, false);
-    const Interpolated at = interpolateRatio(m_memory, std::log2(traffic.value));
-    return costOf(model * at.value, EvidenceKind::Measured, at.extrapolated);
+MemoryKind CostModel::memoryKind(Phase phase) const {
+    if (phase == Phase::HeadLoss && !m_plan.fused_cross_entropy) return MemoryKind::CrossEntropy;
+    if (phase == Phase::Dispatch || phase == Phase::Combine) return MemoryKind::Permute;
+    return MemoryKind::Elementwise;
 }
 
-Cost CostModel::attention(const AttentionWork& work) const {
-    if (work.flops.value <= 0.0) return {};
-    const Seconds launch = m_plan.cluster.device.launch_overhead;
-    if (!m_attention.empty()) {
-        const Interpolated rate = interpolateAttention(m_attention, work);
-        return costOf(Seconds(work.flops.value / rate.value), EvidenceKind::Measured,
-                      rate.extrapolated);
+Cost CostModel::memoryBound(Bytes traffic, double kernels, MemoryKind kind) const {
+    if (traffic.value <= 0.0) return {};
+    const DeviceSpec& d = m_plan.cluster.device;
+    if (!m_memory.empty()) {
+        const Interpolated at = interpolateRatio(m_memory, std::log2(traffic.value));
+        return costOf(memoryModel(traffic, kernels) * at.value, EvidenceKind::Measured,
+                      at.extrapolated);
     }
-    const DeviceFamily family = deviceFamily(m_plan.cluster.device.name);
-    const double heads = static_cast<double>(work.batch * work.heads);
-    const Efficiency published = publishedAttentionEfficiency(family, heads, work.backward);
-    // Nothing published for this family: between the A100's and the B200's saturated figures.
-    constexpr double kAssumedForward = 0.45, kAssumedBackward = 0.38;
-    const double assumed = work.backward ? kAssumedBackward : kAssumedForward;
-    if (m_peak <= 0.0) return costOf(launch, EvidenceKind::Assumed, true);
-    if (published.value <= 0.0 || !m_peak_known)
-        return costOf(Seconds(work.flops.value / (m_peak * assumed)) + launch,
-                      EvidenceKind::Assumed, !m_peak_known);
-    return costOf(Seconds(work.flops.value / (m_peak * published.value)) + launch,
-                  EvidenceKind::Published,
-                  published.extrapolated || m_plan.precision != Precision::Bf16);
+    if (d.kind == DeviceKind::Cpu || d.memory_bandwidth.value <= 0.0)
+        return costOf(memoryModel(traffic, kernels), EvidenceKind::VendorPeak, false);
+    const BandwidthShare share = bandwidthShare(m_die, kind);
+    const double seconds = traffic.value / (d.memory_bandwidth.value * share.value) +
+                           kernels * d.launch_overhead.value;
+    const RatedTime time{seconds,
+                         share.published ? EvidenceKind::Published : EvidenceKind::VendorPeak,
+                         share.published ? kPublishedMemorySpread : kOtherMemorySpread, false};
+    return {Seconds(seconds), time.evidence()};
 }
 
 Cost CostModel::operation(const OperationWork& work, Phase phase) const {
     Cost sum;
-    for (const GemmWork& g : work.gemms) sum = sum + gemm(g);
+    const bool head =
+        phase == Phase::HeadLoss || phase == Phase::Router || phase == Phase::Embedding;
+    const MatrixRates& rates = head ? m_head_rates : m_rates;
+    for (const GemmWork& g : work.gemms) sum = sum + (m_gemm.empty() ? gemmAt(rates, g) : gemm(g));
     if (work.attention) sum = sum + attention(*work.attention);
     if (work.memory_traffic.value > 0.0) {
         const auto& overhead = m_overhead[static_cast<std::size_t>(phase)];
         if (overhead.empty()) {
-            sum = sum + memoryBound(work.memory_traffic, work.kernels);
+            sum = sum + memoryBound(work.memory_traffic, work.kernels, memoryKind(phase));
         } else {
             const Interpolated at =
                 interpolateRatio(overhead, std::log2(work.memory_traffic.value));

@@ -8,6 +8,7 @@
 #include "core/base/evidence.h"
 #include "core/base/units.h"
 #include "core/cluster/cluster.h"
+#include "core/cost/device_rates.h"
 #include "core/plan/plan.h"
 #include "core/resources/work.h"
 
@@ -32,22 +33,35 @@ struct GroupSpread {
     std::vector<std::int64_t> members;  ///< [cluster.levels]
 };
 
-/// Turns work into seconds on one cluster: measured curves where there are, else published
-/// efficiency by shape, else data-sheet peaks; never a silent fallback (evidence says which).
+/// A whole MoE layer's forward pass in one fused call on one rank: both matrices of its experts
+/// with sorting, permuting and activation. `tokens` of all ep ranks together.
+struct FusedMoeWork {
+    std::int64_t tokens = 0, topk = 1, experts = 1, ep = 1;
+    std::int64_t hidden = 0, ffn = 0;
+};
+
+/// Turns work into seconds on one cluster: measured curves where there are, else published times
+/// by shape, else data-sheet peaks; never a silent fallback (evidence says which, with the range
+/// that left-out rows show).
 ///
-/// Measured points are not interpolated as they are: each is divided by a simple model of the same
-/// call (roofline, alpha-beta), the ratios are interpolated over the logarithms of the sizes and
-/// multiplied back. So a measured point is reproduced exactly, times grow with sizes between
-/// points, and far from all points the simple model takes over, flagged `extrapolated`.
+/// Points are not interpolated as they are: each is divided by a simple model of the same call
+/// (tiles in waves, roofline, alpha-beta), the ratios are interpolated over the logarithms of the
+/// sizes and multiplied back. So a point is reproduced exactly, and far from all points the simple
+/// model takes over, flagged `extrapolated`. Source: docs/formulas.md, "Time of a kernel".
 class CostModel {
 public:
     /// The cluster and rank placement of `plan`; the plan must outlive the model.
     explicit CostModel(const Plan& plan);
 
     [[nodiscard]] Cost gemm(const GemmWork& work) const;
+    /// Fused, or by batched GEMMs with a softmax between them where the work says so.
     [[nodiscard]] Cost attention(const AttentionWork& work) const;
+    [[nodiscard]] Cost fusedMoe(const FusedMoeWork& work) const;
     /// bytes read + written, by `kernels` launches.
-    [[nodiscard]] Cost memoryBound(Bytes traffic, double kernels = 1.0) const;
+    [[nodiscard]] Cost memoryBound(Bytes traffic, double kernels = 1.0,
+                                   MemoryKind kind = MemoryKind::Elementwise) const;
+    /// What the memory-bound part of a phase's operations does.
+    [[nodiscard]] MemoryKind memoryKind(Phase phase) const;
     [[nodiscard]] Cost communication(const CommunicationWork& work) const;
     /// Sum of an operation's parts; `phase` selects a measured overhead where one exists.
     /// Compute of an imbalanced operation is that of the hottest rank.
@@ -57,11 +71,6 @@ public:
     [[nodiscard]] GroupSpread spreadOf(std::string_view dimension) const;
 
 private:
-    /// A measured point as the logarithms of its sizes and its time over the simple model's.
-    struct GemmRatio {
-        std::array<double, 4> at{};  ///< log2 of m, n, k, groups
-        double ratio = 1.0;
-    };
     struct SizeRatio {
         double log_size = 0.0;
         double ratio = 1.0;
@@ -78,7 +87,8 @@ private:
     [[nodiscard]] Seconds gemmModel(double groups, double m, double n, double k) const;
     [[nodiscard]] Seconds memoryModel(Bytes traffic, double kernels) const;
     [[nodiscard]] Cost measuredGemm(const GemmWork& work) const;
-    [[nodiscard]] Cost publishedGemm(const GemmWork& work) const;
+    [[nodiscard]] Cost gemmAt(const MatrixRates& rates, const GemmWork& work) const;
+    [[nodiscard]] Cost unfusedAttention(const AttentionWork& work) const;
     [[nodiscard]] Cost alphaBeta(CollectiveKind kind, const GroupSpread& spread,
                                  Bytes buffer) const;
     [[nodiscard]] GroupSpread spread(std::int64_t stride, std::int64_t size) const;
@@ -86,11 +96,13 @@ private:
                                                       const GroupSpread& spread) const;
 
     const Plan& m_plan;
-    double m_peak = 0.0;       ///< FLOP/s of the plan's precision, 0 unknown
-    bool m_peak_known = true;  ///< false: stood in by another precision's
-    double m_element = 2.0;    ///< bytes of a GEMM operand
-    double m_best_rate = 0.0;  ///< best measured GEMM rate
-    std::vector<GemmRatio> m_gemm;
+    MatrixRates m_rates;       ///< of the plan's precision
+    MatrixRates m_head_rates;  ///< of router and head, which stay in BF16 under lower precisions
+    AttentionRates m_attention_rates;
+    Die m_die = Die::Unknown;
+    double m_gradient_bytes = 4.0;
+    double m_best_rate = 0.0;                 ///< best measured GEMM rate
+    RatioField m_gemm;                        ///< measured ratios over log2 of m, n, k, groups
     std::vector<AttentionPoint> m_attention;  ///< of the plan's precision
     std::vector<SizeRatio> m_memory;
     std::array<std::vector<SizeRatio>, kNumPhases> m_overhead;

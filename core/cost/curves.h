@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/cost/cost.h"
-#include "core/cost/efficiency.h"
 
 namespace piper {
 
@@ -40,6 +39,9 @@ template <class Point>
     const double t = width > 0.0 ? (log_size - left->log_size) / width : 0.0;
     return {std::exp2(std::lerp(std::log2(left->ratio), std::log2(right->ratio), t)), false};
 }
+
+/// Where a GEMM lies among measured ones: an octave of a size is 1, groups matter less.
+[[nodiscard]] RatioField::Place measuredPlace(double groups, double m, double n, double k);
 
 /// Rate of attention at that shape from measured points of either pass (the same pass first).
 [[nodiscard]] Interpolated interpolateAttention(const std::vector<AttentionPoint>& points,

@@ -115,9 +115,10 @@ public:
         });
     }
     Cause memoryBound() const {
-        return Cause([this](const OperationWork& work, Phase) {
+        return Cause([this](const OperationWork& work, Phase phase) {
             if (work.memory_traffic.value <= 0.0) return Seconds();
-            return m_cost.memoryBound(work.memory_traffic, work.kernels).time;
+            return m_cost.memoryBound(work.memory_traffic, work.kernels, m_cost.memoryKind(phase))
+                .time;
         });
     }
     Cause placement() const {
