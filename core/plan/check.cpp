@@ -112,7 +112,7 @@ void alignmentOf(const CheckedPlan& p, std::vector<Violation>& violations,
                  std::vector<Violation>& warnings) {
     const bool moe = p.plan.layout.ep > 1 || (p.scope.moe && p.plan.model.moe);
     const bool narrow = elementBytes(p.plan.precision) < Bytes(2.0);
-    if (!p.precision_given || !moe || !narrow || p.scope.group_rows) return;
+    if (!p.precision_given || !moe || !narrow || p.scope.options.group_rows) return;
     const std::int64_t align = rowAlignment(p.plan.precision);
     Violation v{"row_alignment",
                 alignmentText(p.plan),
@@ -126,6 +126,10 @@ Json document(const CheckedPlan& p) {
     for (Violation& v : brokenRules(p.plan, p.scope)) violations.push_back(std::move(v));
     std::vector<Violation> warnings;
     alignmentOf(p, violations, warnings);
+    Violations silent;
+    labelDifferences(p, silent);
+    silentChoices(p.plan, p.scope, silent);
+    for (Violation& v : silent.take()) warnings.push_back(std::move(v));
     Effective effective(p.origins);
     effective.put("framework", toText(p.plan.framework), "given");
     for (const EffectiveValue& value : p.effective)
@@ -137,7 +141,8 @@ Json document(const CheckedPlan& p) {
     effective.put("row_alignment", rowAlignment(p.plan.precision),
                   fmt::format("grouped GEMM in {}", toText(p.plan.precision)));
     effective.put("rank_order", p.plan.rank_order, "default");
-    if (!p.scope.dispatcher.empty()) effective.put("dispatcher", p.scope.dispatcher, "default");
+    if (!p.scope.options.dispatcher.empty())
+        effective.put("dispatcher", p.scope.options.dispatcher, "default");
     if (!p.chunks.empty()) {
         std::int64_t sum = 0;
         for (const PipelineChunk& chunk : p.chunks) sum += chunk.layers;

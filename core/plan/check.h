@@ -17,10 +17,9 @@ struct CheckRequest {
     std::string layout;      ///< "tp=8 pp=8 ep=8 etp=1"
     std::int64_t world = 0;  ///< 0: the smallest world of these degrees
     std::int64_t devices_per_node = 8;
-    /// "KEY=VALUE" over model and defaults: num_layers, num_experts, router_topk, num_heads,
-    /// num_kv_heads, mtp_num_layers, seq_len, micro_batch_size, global_batch_size, schedule,
-    /// precision, dispatcher, capacity_factor, layout_string, stage_layers ("8/7/7/8"), rank_order,
-    /// zero_stage, chunks, node_limit, num_distributed_optimizer_instances, group_rows, device.
+    /// "KEY=VALUE" over model and defaults; the keys are checkSettingKeys(), and the frameworks'
+    /// own names of them are understood (num_query_groups, moe_token_dispatcher_type, ...). A
+    /// degree may stand here too.
     std::vector<std::string> settings;
 };
 

@@ -72,12 +72,16 @@ std::vector<Violation> brokenRules(const Plan& plan, const RuleScope& scope) {
     batchRules(plan, scope, out);
     scheduleRules(plan, scope, out);
     optionRules(plan, scope, out);
+    dispatcherRules(plan, scope, out);
+    compatibilityRules(plan, scope, out);
     return out.take();
 }
 
 std::vector<Violation> validatePlan(const Plan& plan) {
     RuleScope scope;
     scope.world = plan.layout.world();
+    if (plan.all_to_all.library == AllToAllLibrary::DeepEp) scope.options.dispatcher = "deepep";
+    if (plan.all_to_all.library == AllToAllLibrary::HybridEp) scope.options.dispatcher = "hybridep";
     std::vector<Violation> violations;
     for (const Error& error : checkModel(plan.model))
         violations.push_back({"model", fmt::format("{}: {}", error.where, error.message), {}});

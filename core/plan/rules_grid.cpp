@@ -79,29 +79,45 @@ std::vector<std::string> expertFixes(const Plan& plan, const RuleScope& scope) {
     return fix;
 }
 
+/// num_experts and ep are two things; a user who mixes them up should read so.
+std::string mixedUp(const Plan& plan, const RuleScope& scope) {
+    if (!scope.moe || !plan.model.moe || plan.model.moe->num_experts != plan.layout.ep) return "";
+    return fmt::format(
+        "; ep {} equals num_experts: ep counts the ranks that share the experts of "
+        "a layer, not the experts",
+        plan.layout.ep);
+}
+
+void deepSpeedExpertGrid(const Plan& plan, const RuleScope& scope, Violations& out) {
+    const Layout& l = plan.layout;
+    if (l.dp % l.ep == 0) return;
+    const auto legal = legalNear(
+        l.ep, l.dp, [&](std::int64_t v) { return l.dp % v == 0 && fitsExperts(plan, scope, v); },
+        8);
+    std::vector<std::string> fix = settings("ep", legal);
+    fix.push_back(fmt::format("world={}", nextMultiple(l.dp, l.ep) * denseSize(l)));
+    out.add("ep_divides_dp",
+            fmt::format("ep {} does not divide the {} data-parallel ranks that deepspeed cuts "
+                        "expert groups from; legal ep: {}{}",
+                        l.ep, l.dp, listed(legal), mixedUp(plan, scope)),
+            std::move(fix));
+}
+
 void expertGrid(const Plan& plan, const RuleScope& scope, Violations& out) {
     const Layout& l = plan.layout;
     const std::int64_t need = expertSize(l);
-    if (plan.framework == Framework::DeepSpeed) {
-        if (l.dp % l.ep == 0) return;
-        const auto legal = legalNear(
-            l.ep, l.dp,
-            [&](std::int64_t v) { return l.dp % v == 0 && fitsExperts(plan, scope, v); }, 8);
-        out.add("ep_divides_dp",
-                fmt::format("ep {} does not divide the {} data-parallel ranks that deepspeed cuts "
-                            "expert groups from; legal ep: {}",
-                            l.ep, l.dp, listed(legal)),
-                settings("ep", legal));
-        return;
-    }
+    if (plan.framework == Framework::DeepSpeed) return deepSpeedExpertGrid(plan, scope, out);
     if (scope.world % need == 0) return;
-    const std::string origin = l.etp > 1 && !scope.etp_origin.empty()
-                                   ? fmt::format("; etp {}: {}", l.etp, scope.etp_origin)
-                                   : "";
+    std::string more = l.etp > 1 && !scope.etp_origin.empty()
+                           ? fmt::format("; etp {}: {}", l.etp, scope.etp_origin)
+                           : "";
+    if (plan.framework == Framework::Torchtitan && scope.world % denseSize(l) == 0)
+        more += fmt::format("; torchtitan cuts ep x etp {} from dp_shard {} x cp {} x tp {} = {}",
+                            l.ep * l.etp, l.dp, l.cp, l.tp, l.dp * l.cp * l.tp);
     out.add("expert_grid",
             fmt::format("the expert grid needs etp {} x ep {} x pp {} = {} ranks or a multiple, {} "
-                        "given{}",
-                        l.etp, l.ep, l.pp, need, scope.world, origin),
+                        "given{}{}",
+                        l.etp, l.ep, l.pp, need, scope.world, more, mixedUp(plan, scope)),
             expertFixes(plan, scope));
 }
 

@@ -45,6 +45,9 @@ void unevenStages(const Plan& plan, Violations& out) {
             fmt::format("account_for_embedding_in_pipeline_split and "
                         "account_for_loss_in_pipeline_split: ({} + 2) / {} = {}",
                         layers, chunks, (layers + 2) / chunks));
+    if (plan.framework == Framework::Megatron && layers >= chunks)
+        message += fmt::format("; a release that does not check builds {} x {} = {} layers", chunks,
+                               layers / pp / vpp, chunks * (layers / pp / vpp));
     out.add("layers_divide_stages", std::move(message), std::move(fix));
 }
 
@@ -92,12 +95,76 @@ void divides(Violations& out, std::string rule, std::string_view what, std::int6
             settings(key, legal));
 }
 
-void attentionRules(const Plan& plan, Violations& out) {
+void attentionRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     const AttentionSpec& a = plan.model.attention;
     const std::int64_t tp = plan.layout.tp;
-    divides(out, "heads_divide_tp", "attention heads", a.num_heads, "tp", tp);
-    if (a.kind == AttentionKind::Gqa && a.num_heads % tp == 0)
-        divides(out, "kv_heads_divide_tp", "key-value heads", a.num_kv_heads, "tp", tp);
+    if (scope.heads) divides(out, "heads_divide_tp", "attention heads", a.num_heads, "tp", tp);
+    if (!scope.kv_heads || a.kind != AttentionKind::Gqa) return;
+    if (scope.heads && a.num_heads % a.num_kv_heads != 0)
+        out.add(
+            "heads_divide_kv_heads",
+            fmt::format("{} attention heads over {} key-value heads leaves {}: every group "
+                        "needs as many heads",
+                        a.num_heads, a.num_kv_heads, a.num_heads % a.num_kv_heads),
+            settings("num_kv_heads", legalNear(a.num_kv_heads, a.num_heads, [&](std::int64_t v) {
+                         return a.num_heads % v == 0;
+                     })));
+    if (scope.heads && a.num_heads % tp != 0) return;
+    // Megatron-LM from 0.16 lets several ranks hold the same key-value head.
+    if (plan.framework == Framework::Megatron && tp % a.num_kv_heads == 0) return;
+    divides(out, "kv_heads_divide_tp", "key-value heads", a.num_kv_heads, "tp", tp);
+}
+
+void routerRules(const Plan& plan, const RuleScope& scope, Violations& out) {
+    const MoeSpec& moe = *plan.model.moe;
+    if (scope.top_k && moe.router_topk > moe.num_experts)
+        out.add("topk_within_experts",
+                fmt::format("router_topk {} of {} experts", moe.router_topk, moe.num_experts),
+                {fmt::format("router_topk={}", moe.num_experts)});
+    if (!scope.groups || moe.num_groups == 1) return;
+    divides(out, "experts_divide_groups", "experts", moe.num_experts, "num_groups", moe.num_groups);
+    if (moe.topk_groups > moe.num_groups)
+        out.add("topk_groups_within_groups",
+                fmt::format("topk_groups {} of {} groups", moe.topk_groups, moe.num_groups),
+                {fmt::format("topk_groups={}", moe.num_groups)});
+    else if (scope.top_k && moe.router_topk > moe.topk_groups * (moe.num_experts / moe.num_groups))
+        out.add("topk_within_groups",
+                fmt::format("router_topk {} from {} groups of {} experts", moe.router_topk,
+                            moe.topk_groups, moe.num_experts / moe.num_groups),
+                {"topk_groups=" + std::to_string(moe.num_groups)});
+}
+
+/// What a framework asks of the sequence: torchtitan's seq_len_divisor is tp x 2 cp at any cp.
+void sequenceRules(const Plan& plan, Violations& out) {
+    const Layout& l = plan.layout;
+    const auto next = [&](std::int64_t step) {
+        return settings("seq_len", {plan.seq_len / step * step + step});
+    };
+    if (plan.framework == Framework::Torchtitan) {
+        const std::int64_t step = l.tp * 2 * l.cp;
+        if (plan.seq_len % step != 0)
+            out.add(l.cp > 1 ? "seq_len_divides_cp" : "seq_len_divides_tp",
+                    fmt::format("seq_len {} over tp {} x 2 x cp {} = {} leaves {}", plan.seq_len,
+                                l.tp, l.cp, step, plan.seq_len % step),
+                    next(step));
+        return;
+    }
+    // Context parallelism balances the causal triangle with two slices a rank.
+    const std::int64_t slices = l.cp > 1 ? 2 * l.cp : 1;
+    if (plan.seq_len % slices != 0) {
+        out.add("seq_len_divides_cp",
+                fmt::format("seq_len {} over 2 x cp {} = {} slices leaves {}", plan.seq_len, l.cp,
+                            slices, plan.seq_len % slices),
+                next(slices));
+    } else if (l.sp && (plan.seq_len / l.cp) % l.tp != 0) {
+        std::vector<std::string> fix = next(std::lcm(slices, l.cp * l.tp));
+        fix.emplace_back("sp=0");
+        out.add("seq_len_divides_tp",
+                fmt::format("{} tokens of a sequence on a cp rank over tp {} leaves {} under "
+                            "sequence parallelism",
+                            plan.seq_len / l.cp, l.tp, (plan.seq_len / l.cp) % l.tp),
+                std::move(fix));
+    }
 }
 
 }  // namespace
@@ -105,7 +172,7 @@ void attentionRules(const Plan& plan, Violations& out) {
 void layerRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     // Without a model the split given is the model's: only its number of chunks can be wrong.
     if (!plan.stage_layers.empty()) return givenStages(plan, scope, out);
-    if (!scope.num_layers) return;
+    if (!scope.num_layers || scope.split_judged) return;
     const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
     const std::int64_t layers = plan.model.num_layers;
     if (layers % chunks == 0) return;
@@ -124,7 +191,17 @@ void expertRules(const Plan& plan, const RuleScope& scope, Violations& out) {
         return;
     }
     const MoeSpec& moe = *plan.model.moe;
-    divides(out, "experts_divide_ep", "experts", moe.num_experts, "ep", l.ep);
+    if (l.ep > moe.num_experts)
+        out.add("experts_divide_ep",
+                fmt::format("{} experts over ep {}: {} ranks are left without an expert; ep is at "
+                            "most num_experts",
+                            moe.num_experts, l.ep, l.ep - moe.num_experts),
+                settings("ep", legalNear(l.ep, moe.num_experts, [&](std::int64_t v) {
+                             return moe.num_experts % v == 0;
+                         })));
+    else
+        divides(out, "experts_divide_ep", "experts", moe.num_experts, "ep", l.ep);
+    routerRules(plan, scope, out);
     if (plan.framework == Framework::Megatron && l.tp > 1 && !l.sp)
         out.add("sequence_parallel",
                 fmt::format("megatron trains MoE with tp {} only under sequence parallelism", l.tp),
@@ -133,32 +210,17 @@ void expertRules(const Plan& plan, const RuleScope& scope, Violations& out) {
 
 void sizeRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     const Layout& l = plan.layout;
-    if (scope.sizes) {
-        attentionRules(plan, out);
-        if (plan.model.moe)
-            divides(out, "expert_width_divides_etp", "(moe_ffn_hidden_size)",
-                    plan.model.moe->moe_ffn_hidden_size, "etp", l.etp);
-        if (plan.model.ffn_hidden_size > 0)
-            divides(out, "width_divides_tp", "(ffn_hidden_size)", plan.model.ffn_hidden_size, "tp",
-                    l.tp);
-        if (plan.model.moe && plan.model.moe->shared_ffn_hidden_size > 0)
-            divides(out, "width_divides_tp", "(shared_ffn_hidden_size)",
-                    plan.model.moe->shared_ffn_hidden_size, "tp", l.tp);
-    }
-    if (!scope.seq_len) return;
-    // Context parallelism balances the causal triangle with two slices a rank.
-    const std::int64_t slices = l.cp > 1 ? 2 * l.cp : 1;
-    if (plan.seq_len % slices != 0)
-        out.add("seq_len_divides_cp",
-                fmt::format("seq_len {} over 2 x cp {} = {} slices leaves {}", plan.seq_len, l.cp,
-                            slices, plan.seq_len % slices),
-                settings("seq_len", {plan.seq_len / slices * slices + slices}));
-    else if (l.sp && (plan.seq_len / l.cp) % l.tp != 0)
-        out.add("seq_len_divides_tp",
-                fmt::format("{} tokens of a sequence on a cp rank over tp {} leaves {} under "
-                            "sequence parallelism",
-                            plan.seq_len / l.cp, l.tp, (plan.seq_len / l.cp) % l.tp),
-                {"sp=0"});
+    attentionRules(plan, scope, out);
+    if (scope.expert_width && plan.model.moe)
+        divides(out, "expert_width_divides_etp", "(moe_ffn_hidden_size)",
+                plan.model.moe->moe_ffn_hidden_size, "etp", l.etp);
+    if (scope.dense_width && plan.model.ffn_hidden_size > 0)
+        divides(out, "width_divides_tp", "(ffn_hidden_size)", plan.model.ffn_hidden_size, "tp",
+                l.tp);
+    if (scope.shared_width && plan.model.moe && plan.model.moe->shared_ffn_hidden_size > 0)
+        divides(out, "width_divides_tp", "(shared_ffn_hidden_size)",
+                plan.model.moe->shared_ffn_hidden_size, "tp", l.tp);
+    if (scope.seq_len) sequenceRules(plan, out);
 }
 
 }  // namespace piper

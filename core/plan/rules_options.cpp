@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precision, capacity, dispatcher, all-to-all, placement, load, recompute, ZeRO, off-load.
+// Precision, capacity, all-to-all, placement, load, recompute, ZeRO, off-load.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,22 +9,13 @@
 namespace piper {
 namespace {
 
-constexpr std::array kDispatchers = {
-    DispatcherRow{"allgather", 0, false, "Megatron-LM moe_token_dispatcher_type"},
-    DispatcherRow{"alltoall", 0, true, "Megatron-LM moe_token_dispatcher_type"},
-    DispatcherRow{"alltoall_seq", 0, true, "Megatron-LM moe_token_dispatcher_type"},
-    DispatcherRow{"flex", 0, false, "Megatron-LM moe_token_dispatcher_type"},
-    DispatcherRow{"deepep", 160, false,
-                  "https://github.com/deepseek-ai/DeepEP/issues/464: normal mode, 20 nodes of 8"},
-    DispatcherRow{"hybridep", 0, false, "Megatron-LM moe_flex_dispatcher_backend"}};
-
 constexpr std::array<std::string_view, 8> kRecomputeModules = {
     "core_attn", "moe_act", "layernorm", "moe", "mla_up_proj", "mlp", "shared_experts", "op"};
 
 void precisionRules(const Plan& plan, const RuleScope& scope, Violations& out) {
-    if (scope.group_rows) {
+    if (scope.options.group_rows) {
         const std::int64_t align = rowAlignment(plan.precision);
-        const std::int64_t rows = *scope.group_rows;
+        const std::int64_t rows = *scope.options.group_rows;
         const std::int64_t padded = (rows + align - 1) / align * align;
         if (padded != rows)
             out.add(
@@ -56,34 +47,6 @@ void capacityRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     if (plan.framework == Framework::Torchtitan)
         out.add("capacity_of_framework", "torchtitan routes dropless: it has no capacity factor",
                 {"capacity_factor=dropless"});
-    const DispatcherRow* dispatcher = findDispatcher(scope.dispatcher);
-    if (plan.framework == Framework::Megatron && dispatcher != nullptr && !dispatcher->capacity)
-        out.add("capacity_needs_alltoall",
-                fmt::format("megatron takes a capacity factor only with the alltoall dispatchers, "
-                            "not with {}",
-                            dispatcher->name),
-                {"dispatcher=alltoall", "capacity_factor=dropless"});
-}
-
-void dispatcherRules(const Plan& plan, const RuleScope& scope, Violations& out) {
-    const DispatcherRow* dispatcher = findDispatcher(scope.dispatcher);
-    const Layout& l = plan.layout;
-    if (dispatcher == nullptr || dispatcher->most_ranks == 0) return;
-    if (l.ep * l.etp <= dispatcher->most_ranks) return;
-    const auto legal = legalNear(
-        l.ep, dispatcher->most_ranks / l.etp,
-        [&](std::int64_t v) {
-            return scope.world % (v * l.etp * l.pp) == 0 &&
-                   (!scope.moe || !plan.model.moe || plan.model.moe->num_experts % v == 0);
-        },
-        1);
-    std::vector<std::string> fix = settings("ep", legal);
-    fix.emplace_back("dispatcher=alltoall");
-    out.add("dispatcher_ranks",
-            fmt::format("{} joins at most {} ranks in an expert group, ep {} x etp {} = {} ({})",
-                        dispatcher->name, dispatcher->most_ranks, l.ep, l.etp, l.ep * l.etp,
-                        dispatcher->source),
-            std::move(fix));
 }
 
 void allToAllRules(const Plan& plan, const RuleScope& scope, Violations& out) {
@@ -158,7 +121,23 @@ void routingRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     }
 }
 
-void recomputeRules(const Plan& plan, Violations& out) {
+/// Modules the model does not have; Megatron-LM refuses mla_up_proj without MLA.
+void recomputeModules(const Plan& plan, const RuleScope& scope, Violations& out) {
+    for (const std::string& module : plan.recompute.modules) {
+        if (module == "mla_up_proj" && scope.heads &&
+            plan.model.attention.kind != AttentionKind::Mla)
+            out.add("recompute_module_of_model",
+                    "recompute of mla_up_proj for a model without multi-latent attention",
+                    {"recompute.modules=layernorm"});
+        const bool experts = module == "moe_act" || module == "moe" || module == "shared_experts";
+        if (experts && scope.moe && !plan.model.moe)
+            out.add("recompute_module_of_model",
+                    fmt::format("recompute of {} for a model without experts", module),
+                    {"recompute.modules=mlp"});
+    }
+}
+
+void recomputeRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     const Recompute& r = plan.recompute;
     if (r.num_layers < 0)
         out.add("recompute",
@@ -174,17 +153,34 @@ void recomputeRules(const Plan& plan, Violations& out) {
                     fmt::format("unknown recompute module '{}'; known: {}", module,
                                 joinWords(kRecomputeModules)),
                     {"recompute.modules=" + nearestWord(module, kRecomputeModules)});
+    if (r.granularity == RecomputeGranularity::Selective) recomputeModules(plan, scope, out);
+}
+
+/// Megatron-LM parallel_state splits the replicas of both grids over the instances.
+void optimizerInstances(const Plan& plan, const RuleScope& scope, Violations& out) {
+    const Layout& l = plan.layout;
+    const std::int64_t instances = *scope.options.distributed_optimizer_instances;
+    const std::int64_t edp = scope.world / (l.etp * l.ep * l.pp);
+    const std::int64_t replicas = l.dp * l.cp;
+    if (instances < 1 || replicas % instances != 0)
+        out.add("dp_over_optimizer_instances",
+                fmt::format("dp {} x cp {} = {}, not divisible by {} distributed optimizer "
+                            "instances",
+                            l.dp, l.cp, replicas, instances),
+                {"num_distributed_optimizer_instances=1"});
+    if (instances < 1 || edp % instances != 0)
+        out.add("edp_over_optimizer_instances",
+                fmt::format("edp = {} / (etp {} x ep {} x pp {}) = {}, not divisible by {} "
+                            "distributed optimizer instances",
+                            scope.world, l.etp, l.ep, l.pp, edp, instances),
+                {"num_distributed_optimizer_instances=1",
+                 fmt::format("world={}", instances * l.etp * l.ep * l.pp)});
 }
 
 void stateRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     if (plan.zero_stage < 0 || plan.zero_stage > 3)
         out.add("zero_stage", fmt::format("zero_stage {} must be between 0 and 3", plan.zero_stage),
                 {"zero_stage=1"});
-    if (plan.framework == Framework::DeepSpeed && plan.zero_stage >= 2 && plan.layout.pp > 1)
-        out.add("zero_with_pipeline",
-                fmt::format("deepspeed runs a pipeline (pp {}) with ZeRO stages 0 and 1, not {}",
-                            plan.layout.pp, plan.zero_stage),
-                {"zero_stage=1", "pp=1"});
     if (!(plan.offload.fraction >= 0.0 && plan.offload.fraction <= 1.0))
         out.add("offload_fraction",
                 fmt::format("offload.fraction {} must be between 0 and 1", plan.offload.fraction));
@@ -197,17 +193,7 @@ void stateRules(const Plan& plan, const RuleScope& scope, Violations& out) {
                             "are fetched layer by layer",
                             plan.zero_stage),
                 {"zero_stage=3", "offload.parameters=false"});
-    if (!scope.distributed_optimizer_instances) return;
-    const Layout& l = plan.layout;
-    const std::int64_t instances = *scope.distributed_optimizer_instances;
-    const std::int64_t edp = scope.world / (l.etp * l.ep * l.pp);
-    if (instances < 1 || edp % instances != 0)
-        out.add("edp_over_optimizer_instances",
-                fmt::format("edp = {} / (etp {} x ep {} x pp {}) = {}, not divisible by {} "
-                            "distributed optimizer instances",
-                            scope.world, l.etp, l.ep, l.pp, edp, instances),
-                {"num_distributed_optimizer_instances=1",
-                 fmt::format("world={}", instances * l.etp * l.ep * l.pp)});
+    if (scope.options.distributed_optimizer_instances) optimizerInstances(plan, scope, out);
 }
 
 }  // namespace
@@ -230,26 +216,13 @@ std::int64_t rowAlignment(Precision precision) {
     return 1;
 }
 
-const DispatcherRow* findDispatcher(std::string_view name) {
-    const auto found = std::find_if(kDispatchers.begin(), kDispatchers.end(),
-                                    [&](const DispatcherRow& row) { return row.name == name; });
-    return found == kDispatchers.end() ? nullptr : &*found;
-}
-
-std::vector<std::string_view> dispatcherNames() {
-    std::vector<std::string_view> names;
-    for (const DispatcherRow& row : kDispatchers) names.push_back(row.name);
-    return names;
-}
-
 void optionRules(const Plan& plan, const RuleScope& scope, Violations& out) {
     precisionRules(plan, scope, out);
     capacityRules(plan, scope, out);
-    dispatcherRules(plan, scope, out);
     allToAllRules(plan, scope, out);
     placementRules(plan, scope, out);
     routingRules(plan, scope, out);
-    recomputeRules(plan, out);
+    recomputeRules(plan, scope, out);
     stateRules(plan, scope, out);
 }
 

@@ -64,7 +64,17 @@ void microBatchRules(const Plan& plan, std::int64_t num_microbatches, Violations
     const auto batch = [&](std::int64_t m) {
         return fmt::format("global_batch_size={}", m * plan.micro_batch_size * plan.layout.dp);
     };
-    if (plan.schedule == ScheduleKind::InterleavedOneF1B && num_microbatches % pp != 0)
+    // torch's ScheduleInterleaved1F1B takes rounds of another size; Megatron-LM's are of pp.
+    const bool torchtitan = plan.framework == Framework::Torchtitan;
+    const std::int64_t rounds = torchtitan ? std::max<std::int64_t>(1, num_microbatches / pp) : pp;
+    const bool single =
+        plan.schedule == ScheduleKind::OneF1B || plan.schedule == ScheduleKind::GPipe;
+    if (torchtitan && single && pp > 1 && num_microbatches < pp)
+        out.add("microbatches_cover_stages",
+                fmt::format("{} micro-batches over {} stages: {} of torch wants one for each stage",
+                            num_microbatches, pp, toText(plan.schedule)),
+                {batch(pp)});
+    if (plan.schedule == ScheduleKind::InterleavedOneF1B && num_microbatches % rounds != 0)
         out.add("interleaved_needs_whole_rounds",
                 fmt::format("{} micro-batches over pp {} leaves {}: interleaved_1f1b takes whole "
                             "rounds of pp micro-batches",
@@ -87,7 +97,48 @@ void microBatchRules(const Plan& plan, std::int64_t num_microbatches, Violations
 
 }  // namespace
 
+namespace {
+
+/// Batches a framework forms for validation, like those for training.
+void validationBatch(const Plan& plan, const RuleScope& scope, Violations& out) {
+    const FrameworkOptions& o = scope.options;
+    if (!o.validation_global_batch_size) return;
+    const std::int64_t size = *o.validation_global_batch_size;
+    const std::int64_t micro = o.validation_micro_batch_size.value_or(plan.micro_batch_size);
+    const std::int64_t step = micro * plan.layout.dp;
+    if (size % step == 0) return;
+    std::vector<std::string> fix;
+    if (size > step)
+        fix.push_back(fmt::format("validation_global_batch_size={}", size / step * step));
+    fix.push_back(fmt::format("validation_global_batch_size={}", size / step * step + step));
+    out.add("validation_batch_divides",
+            fmt::format("the validation batch of {} over micro_batch_size {} x dp {} = {} leaves "
+                        "{}: it forms no whole micro-batches",
+                        size, micro, plan.layout.dp, step, size % step),
+            std::move(fix));
+}
+
+/// DeepSpeed's elasticity: one of the sizes allowed must divide global_batch_size / (GPUs / MP).
+void elasticBatch(const Plan& plan, const RuleScope& scope, Violations& out) {
+    const std::vector<std::int64_t>& sizes = scope.options.micro_batch_sizes;
+    const std::int64_t dp = plan.layout.dp;
+    if (sizes.empty() || !scope.global_batch || plan.global_batch_size % dp != 0) return;
+    const std::int64_t each = plan.global_batch_size / dp;
+    if (std::ranges::any_of(sizes, [&](std::int64_t v) { return each % v == 0; })) return;
+    out.add("elastic_micro_batch",
+            fmt::format("none of the micro batch sizes {} divides the {} sequences of a replica: "
+                        "global_batch_size {} / dp {}",
+                        listed(sizes), each, plan.global_batch_size, dp),
+            settings("micro_batch_sizes", legalNear(sizes.front(), each, [&](std::int64_t v) {
+                         return each % v == 0;
+                     })));
+}
+
+}  // namespace
+
 void batchRules(const Plan& plan, const RuleScope& scope, Violations& out) {
+    validationBatch(plan, scope, out);
+    elasticBatch(plan, scope, out);
     if (!scope.global_batch || !scope.micro_batch) return;
     const std::int64_t step = plan.micro_batch_size * plan.layout.dp;
     if (plan.global_batch_size % step == 0) return;

@@ -163,6 +163,7 @@ const Case kModelCases[] = {
     {"KeyValueHeadsOverTp",
      "kv_heads_divide_tp",
      [](Plan& p) {
+         p.framework = Framework::Plain;
          p.layout.tp = 16;
          p.layout.sp = true;
          p.layout.dp = 1;
