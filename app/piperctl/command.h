@@ -40,6 +40,7 @@ private:
 void addCheck(CommandSet& commands);
 void addPredict(CommandSet& commands);
 void addSearch(CommandSet& commands);
+void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);

@@ -66,6 +66,7 @@ MemoryPrediction memoryOf(const Plan& plan, const StepEstimate& step) {
 void setTimes(Prediction& out, const StepEstimate& step) {
     out.step = nanoseconds(static_cast<double>(step.step_ns));
     out.bubble_fraction = step.bubble_fraction;
+    out.compute = meanSeconds(step, [](const StageEstimate& s) { return s.busy_compute_ns; });
     for (std::size_t p = 0; p < kNumPhases; ++p) {
         out.phase[p] = meanSeconds(step, [p](const StageEstimate& s) { return s.phase_ns[p]; });
         out.exposed[p] = meanSeconds(step, [p](const StageEstimate& s) { return s.exposed_ns[p]; });
@@ -141,6 +142,10 @@ MemoryPrediction predictMemory(const Plan& plan) {
 
 Result<Prediction> predict(const Plan& plan, PredictMode mode, PredictDetail detail) {
     PIPER_TRY(validated(plan));
+    return predictUnchecked(plan, mode, detail);
+}
+
+Result<Prediction> predictUnchecked(const Plan& plan, PredictMode mode, PredictDetail detail) {
     PIPER_ASSIGN(const FlopsPerSecond peak, plan.cluster.device.peakFor(plan.precision));
     const CostModel cost(plan);
     PIPER_ASSIGN(const StepModel model, StepModel::make(plan, cost));
@@ -157,10 +162,11 @@ Result<Prediction> predict(const Plan& plan, PredictMode mode, PredictDetail det
     setRates(out, plan, step, peak);
     out.memory = memoryOf(plan, step);
     if (detail == PredictDetail::StepOnly) return out;
+    setEvidence(out, model.phaseCosts());
+    if (detail == PredictDetail::WithEvidence) return out;
     PIPER_ASSIGN(out.exposed[static_cast<std::size_t>(Phase::PpComm)], exposedPipeline(step, play));
     PIPER_ASSIGN(out.bottlenecks, findBottlenecks(plan, cost, step, play));
     out.bottleneck_sentence = bottleneckSentence(out.bottlenecks);
-    setEvidence(out, model.phaseCosts());
     return out;
 }
 

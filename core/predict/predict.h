@@ -57,6 +57,7 @@ struct Prediction {
     double mfu = 0.0;
     double hfu = 0.0;
     double bubble_fraction = 0.0;
+    Seconds compute;                            ///< mean over stages of a busy compute lane
     std::array<Seconds, kNumPhases> phase{};    ///< mean over stages of one step
     std::array<Seconds, kNumPhases> exposed{};  ///< communication not hidden by compute
     MemoryPrediction memory;
@@ -69,12 +70,16 @@ struct Prediction {
 enum class PredictMode { ClosedForm, Simulated };
 
 /// The price of a full answer: bottlenecks play the step once for each of their kinds.
-enum class PredictDetail { StepOnly, WithBottlenecks };
+enum class PredictDetail { StepOnly, WithEvidence, WithBottlenecks };
 
 /// Errors: RuleBroken lists every violated rule; nothing is predicted for a plan that cannot run.
 [[nodiscard]] Result<Prediction> predict(const Plan& plan,
                                          PredictMode mode = PredictMode::Simulated,
                                          PredictDetail detail = PredictDetail::WithBottlenecks);
+/// The same of a plan that is known to run, whatever rule of ours it breaks (validate).
+[[nodiscard]] Result<Prediction> predictUnchecked(
+    const Plan& plan, PredictMode mode = PredictMode::Simulated,
+    PredictDetail detail = PredictDetail::WithEvidence);
 /// The verdict on memory alone, without any time: what a search prunes with.
 [[nodiscard]] MemoryPrediction predictMemory(const Plan& plan);
 

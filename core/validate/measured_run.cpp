@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/validate/measured_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/validate/free_text.h"
+
+namespace piper {
+namespace {
+
+/// Reads the cells of one row; an empty required cell or a bad number is an error with its column.
+class RowReader {
+public:
+    RowReader(const CsvTable& table, std::size_t row) : m_table(table), m_row(row) {}
+
+    [[nodiscard]] std::string_view text(std::string_view column) const {
+        return m_table.at(m_row, column);
+    }
+    [[nodiscard]] bool has(std::string_view column) const { return !text(column).empty(); }
+
+    std::int64_t required(std::string_view column) {
+        if (has(column)) return positive(column, 1);
+        m_missing += (m_missing.empty() ? "" : ", ") + std::string(column);
+        return 1;
+    }
+    std::int64_t positive(std::string_view column, std::int64_t fallback) {
+        if (!has(column)) return fallback;
+        const Result<std::int64_t> value = parseWhole(text(column));
+        if (value.ok() && *value > 0 && *value <= (1 << 24)) return *value;
+        note(value.ok()
+                 ? fail(ErrorCode::InvalidInput, "{} is not between 1 and {}", *value, 1 << 24)
+                 : value.error(),
+             column);
+        return fallback;
+    }
+    std::optional<double> measured(std::string_view column) {
+        if (!has(column)) return std::nullopt;
+        const Result<double> value = parseNumber(text(column));
+        if (value.ok() && *value > 0.0) return *value;
+        note(value.ok() ? fail(ErrorCode::InvalidInput, "{} is not positive", *value)
+                        : value.error(),
+             column);
+        return std::nullopt;
+    }
+    template <class T>
+    T parsed(std::string_view column, Result<T> value, T fallback) {
+        if (value.ok()) return std::move(value).value();
+        note(value.error(), column);
+        return fallback;
+    }
+    void note(Error error, std::string_view column) {
+        if (!m_error) m_error = std::move(error).at(std::string(column));
+    }
+    [[nodiscard]] Status finish() {
+        if (!m_missing.empty()) return fail(ErrorCode::InvalidInput, "not given: {}", m_missing);
+        if (m_error) return *m_error;
+        return {};
+    }
+
+private:
+    const CsvTable& m_table;
+    std::size_t m_row;
+    std::string m_missing;
+    std::optional<Error> m_error;
+};
+
+void readLayout(RowReader& in, MeasuredRun& run, std::int64_t world) {
+    Layout& l = run.plan.layout;
+    l.tp = in.required("tp");
+    l.pp = in.required("pp");
+    l.cp = in.positive("cp", 1);
+    l.ep = in.positive("ep", 1);
+    if (!run.plan.model.moe) l.ep = 1;
+    l.etp = in.positive("etp", run.plan.framework == Framework::Megatron ? l.tp : 1);
+    if (!run.plan.model.moe) l.etp = l.tp;
+    l.sp = in.has("sp") ? in.text("sp") == "1"
+                        : l.tp > 1 && run.profile->framework != Framework::Plain;
+    const std::int64_t rest = l.tp * l.cp * l.pp;
+    if (world % rest != 0)
+        in.note(fail(ErrorCode::InvalidInput, "{} devices are no multiple of tp {} x cp {} x pp {}",
+                     world, l.tp, l.cp, l.pp),
+                "n_gpus");
+    l.dp = std::max<std::int64_t>(1, world / rest);
+}
+
+/// A chunk count that was described: "max (1 layer/chunk)", "interleaved".
+std::int64_t readVpp(RowReader& in, const MeasuredRun& run) {
+    const std::string_view text = in.text("vpp");
+    const std::int64_t pp = run.plan.layout.pp, layers = run.plan.model.num_layers;
+    if (mentions(text, "max")) return std::max<std::int64_t>(1, (layers + pp - 1) / pp);
+    if (mentions(text, "interleaved")) return 2;
+    return in.positive("vpp", 1);
+}
+
+Status readCluster(RowReader& in, MeasuredRun& run, const ReferenceTables& tables,
+                   std::int64_t world) {
+    ClusterSpec& c = run.plan.cluster;
+    PIPER_ASSIGN(c, tables.cluster(in.text("gpu"), world, in.positive("gpus_per_node", 0)));
+    const std::optional<BytesPerSecond> nic =
+        parseNicRate(in.text("interconnect"), c.devices_per_node);
+    if (nic && c.nodes > 1 && c.levels.size() > 1)
+        c.levels.back().bandwidth = c.levels.back().port_bandwidth = *nic;
+    return {};
+}
+
+void readBlanks(RowReader& in, MeasuredRun& run) {
+    const SourceProfile& profile = *run.profile;
+    Plan& plan = run.plan;
+    const auto cell = [&](std::string_view column, std::string_view usual) {
+        if (in.has(column)) return in.text(column);
+        run.assumed.push_back(fmt::format("{} {}", column, usual));
+        return usual;
+    };
+    plan.recompute =
+        in.parsed("recompute", parseRecompute(cell("recompute", profile.recompute)), Recompute{});
+    Sharding sharding;
+    if (in.has("zero")) {
+        sharding = in.parsed("zero", parseSharding(in.text("zero")), sharding);
+        plan.zero_stage = sharding.zero_stage;
+    } else {
+        plan.zero_stage = profile.zero_stage;
+        run.assumed.push_back(fmt::format("zero_stage {}", plan.zero_stage));
+    }
+    Overlap overlap = parseOverlap(in.text("overlap"), profile.overlap);
+    if (!in.has("overlap")) run.assumed.push_back("overlap of the profile");
+    overlap.tp = overlap.tp && plan.layout.tp > 1;
+    plan.overlap = overlap;
+}
+
+void readSchedule(RowReader& in, MeasuredRun& run) {
+    Plan& plan = run.plan;
+    const std::optional<ScheduleKind> named =
+        in.parsed("overlap", parseSchedule(in.text("overlap")), std::optional<ScheduleKind>());
+    plan.layout.vpp = readVpp(in, run);
+    if (plan.layout.pp == 1) plan.layout.vpp = 1;
+    plan.schedule = plan.layout.vpp > 1 ? ScheduleKind::InterleavedOneF1B
+                                        : named.value_or(ScheduleKind::OneF1B);
+    const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
+    if (plan.model.num_layers % chunks != 0)
+        plan.stage_layers = unevenStageLayers(plan.model.num_layers, chunks);
+}
+
+/// What the notes say of the model: a cut-down proxy's layers, dense layers, a capacity factor.
+void readNotes(MeasuredRun& run) {
+    ModelSpec& model = run.plan.model;
+    run.lora = mentions(run.notes, "lora");
+    if (!model.moe) return;
+    if (const std::optional<double> dense = numberAfter(run.notes, "dense_layers"))
+        for (std::size_t l = 0; l < model.layers.size(); ++l)
+            model.layers[l] = static_cast<double>(l) < *dense ? LayerKind::Dense : LayerKind::Moe;
+    if (const std::optional<double> factor = numberAfter(run.notes, "capacity factor"))
+        if (*factor >= 1.0) run.plan.capacity_factor = *factor;
+}
+
+void readMemory(RowReader& in, MeasuredRun& run) {
+    const std::optional<double> value = in.measured("mem_gb");
+    if (!value) return;
+    const std::string_view unit = in.text("mem_unit"), kind = in.text("mem_kind");
+    if (unit.starts_with("GiB")) {
+        run.memory = gib(*value);
+    } else if (unit.starts_with("GB")) {
+        run.memory = gb(*value);
+    } else {
+        in.note(fail(ErrorCode::InvalidInput, "'{}' is no known unit: GiB or GB", unit),
+                "mem_unit");
+        return;
+    }
+    run.memory_unit_known = !mentions(unit, "not stated");
+    run.memory_kind = kind == "peak_allocated"  ? MemoryKind::PeakAllocated
+                      : kind == "peak_reserved" ? MemoryKind::PeakReserved
+                                                : MemoryKind::Other;
+}
+
+/// Peak of the source's MFU in FLOP/s.
+double mfuPeak(const MeasuredRun& run) {
+    const Plan& plan = run.plan;
+    const bool low = elementBytes(plan.precision).value < 2.0;
+    const std::string& name = plan.cluster.device.name;
+    const bool blackwell =
+        name.find("B200") != std::string::npos || name.find("B300") != std::string::npos;
+    const bool hopper = name.find("H100") != std::string::npos;
+    const SourceProfile& p = *run.profile;
+    const double own = blackwell ? (low ? p.blackwell_fp8_peak : p.blackwell_peak)
+                       : hopper  ? (low ? p.hopper_fp8_peak : p.hopper_peak)
+                                 : 0.0;
+    if (own > 0.0) return own * 1e12;
+    const Result<FlopsPerSecond> peak = plan.cluster.device.peakFor(plan.precision);
+    return peak.ok() ? peak->value : 0.0;
+}
+
+/// The step time from what is published, the most direct first.
+void readSpeed(RowReader& in, MeasuredRun& run) {
+    const Plan& plan = run.plan;
+    const double tokens = static_cast<double>(plan.global_batch_size * plan.seq_len);
+    const double devices = static_cast<double>(plan.layout.world());
+    const std::optional<double> step = in.measured("step_s"), rate = in.measured("tokens_s_gpu"),
+                                tflops = in.measured("tflops_per_gpu"), mfu = in.measured("mfu");
+    if (tflops && rate) run.flops_per_token = Flops(*tflops * 1e12 / *rate);
+    const double flops = countedFlopsPerToken(run).value * tokens;
+    if (step) {
+        run.step = Seconds(*step);
+        run.step_from = "step_s";
+    } else if (rate) {
+        run.step = Seconds(tokens / (*rate * devices));
+        run.step_from = "tokens_s_gpu";
+    } else if (tflops) {
+        run.step = Seconds(flops / (*tflops * 1e12 * devices));
+        run.step_from = "tflops_per_gpu";
+    } else if (const double peak = mfuPeak(run); mfu && peak > 0.0) {
+        run.step = Seconds(flops / (*mfu / 100.0 * peak * devices));
+        run.step_from = "mfu";
+    }
+}
+
+void readBatch(RowReader& in, MeasuredRun& run) {
+    Plan& plan = run.plan;
+    plan.seq_len = in.required("seq");
+    plan.global_batch_size = in.required("gbs");
+    if (in.has("mbs") || run.profile->micro_batch_size == 0) {
+        plan.micro_batch_size = in.required("mbs");
+    } else {
+        plan.micro_batch_size = run.profile->micro_batch_size;
+        run.assumed.push_back(fmt::format("micro_batch_size {}", plan.micro_batch_size));
+        run.full_layout = false;
+    }
+    const std::int64_t round = plan.micro_batch_size * plan.layout.dp;
+    if (plan.global_batch_size % round != 0)
+        in.note(fail(ErrorCode::InvalidInput, "{} sequences are no multiple of mbs {} x dp {}",
+                     plan.global_batch_size, plan.micro_batch_size, plan.layout.dp),
+                "gbs");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> unevenStageLayers(std::int64_t num_layers, std::int64_t chunks) {
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), num_layers / chunks);
+    for (std::int64_t ends = 1; ends <= 3 && chunks > 1; ++ends) {
+        if ((num_layers + ends) % chunks != 0) continue;
+        std::ranges::fill(layers, (num_layers + ends) / chunks);
+        if (ends > 1) --layers.front();
+        layers.back() -= ends > 2 ? 2 : 1;
+        if (layers.back() >= 0 && layers.front() >= 0) return layers;
+    }
+    // What is left over goes to the middle: the ends hold embedding and loss.
+    std::ranges::fill(layers, num_layers / chunks);
+    const std::int64_t left = num_layers % chunks;
+    for (std::int64_t i = 0; i < left; ++i)
+        ++layers[static_cast<std::size_t>((chunks - left) / 2 + i)];
+    return layers;
+}
+
+Flops countedFlopsPerToken(const MeasuredRun& run) {
+    const Plan& plan = run.plan;
+    const AttentionCount count = run.profile->flops == FlopCount::CausalHalf
+                                     ? AttentionCount::CausalHalf
+                                     : AttentionCount::Full;
+    Flops flops = modelFlopsPerToken(plan.model, plan.seq_len, count).total();
+    if (run.profile->flops == FlopCount::WithRecompute &&
+        plan.recompute.granularity == RecomputeGranularity::Full)
+        flops = flops + (flops - headForwardFlops(plan.model) * 3.0) * (1.0 / 3.0);
+    return flops;
+}
+
+Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
+                                    const ReferenceTables& tables) {
+    RowReader in(table, row);
+    MeasuredRun run;
+    run.line = table.line(row);
+    run.source = std::string(in.text("source"));
+    run.model = std::string(in.text("model"));
+    run.gpu = std::string(in.text("gpu"));
+    run.notes = std::string(in.text("notes"));
+    run.profile = &profileOf(run.source);
+    Plan& plan = run.plan;
+    plan.framework = run.profile->framework;
+    PIPER_ASSIGN(ReferenceTables::NamedModel named, tables.model(run.model));
+    plan.model = std::move(named.model);
+    plan.model.mtp_num_layers = named.trains_mtp && run.profile->trains_mtp ? 1 : 0;
+    const std::int64_t world = in.required("n_gpus");
+    PIPER_TRY(readCluster(in, run, tables, world));
+    readLayout(in, run, world);
+    readBatch(in, run);
+    plan.precision = in.parsed("precision", parsePrecision(in.text("precision")), Precision::Bf16);
+    readBlanks(in, run);
+    readSchedule(in, run);
+    readNotes(run);
+    plan.fused_attention = run.profile->fused_attention;
+    plan.fused_cross_entropy = run.profile->fused_cross_entropy;
+    plan.all_to_all.algorithm = run.profile->all_to_all;
+    if (mentions(in.text("overlap"), "hybridep") || mentions(in.text("overlap"), "deepep"))
+        plan.all_to_all.algorithm = AllToAllAlgorithm::Node;
+    if (mentions(in.text("precision"), "pure")) plan.optimizer.master_weights = StateFormat::None;
+    readSpeed(in, run);
+    readMemory(in, run);
+    PIPER_TRY(in.finish());
+    return run;
+}
+
+}  // namespace piper

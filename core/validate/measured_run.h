@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/plan.h"
+#include "core/validate/csv.h"
+#include "core/validate/profiles.h"
+#include "core/validate/tables.h"
+
+namespace piper {
+
+enum class MemoryKind { PeakAllocated, PeakReserved, Other };
+
+/// One published run as a plan, and what was published of it.
+struct MeasuredRun {
+    std::size_t line = 0;  ///< of the file
+    std::string source, model, gpu, notes;
+    const SourceProfile* profile = nullptr;
+    Plan plan;
+    /// Values the row lacks and the source's profile gave ("recompute none").
+    std::vector<std::string> assumed;
+    bool full_layout = true;  ///< false: the profile assumed the micro-batch size
+    bool lora = false;        ///< only adapters are trained
+
+    std::optional<Seconds> step;           ///< published, or derived from what is
+    std::string step_from;                 ///< "step_s", "tokens_s_gpu", "tflops_per_gpu", "mfu"
+    std::optional<Flops> flops_per_token;  ///< published TFLOP/s over tokens/s
+    std::optional<Bytes> memory;
+    MemoryKind memory_kind = MemoryKind::Other;
+    bool memory_unit_known = false;
+};
+
+/// FLOPs of one token as the source counts them.
+[[nodiscard]] Flops countedFlopsPerToken(const MeasuredRun& run);
+
+/// Reads one row. Errors: InvalidInput with the column for what is missing or no number;
+/// Unsupported for what the tables mark out of scope.
+[[nodiscard]] Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
+                                                  const ReferenceTables& tables);
+
+/// Layers of each stage chunk where they do not divide: the chunks that hold the embedding, the
+/// loss and multi-token prediction have one fewer each where that makes the others even.
+[[nodiscard]] std::vector<std::int64_t> unevenStageLayers(std::int64_t num_layers,
+                                                          std::int64_t chunks);
+
+}  // namespace piper

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/validate/profiles.h"
+
+#include "core/base/enum_text.h"
+
+namespace piper {
+
+template <>
+std::span<const EnumName<FlopCount>> enumNames<FlopCount>() {
+    static constexpr EnumName<FlopCount> rows[] = {{FlopCount::CausalHalf, "causal_half"},
+                                                   {FlopCount::FullAttention, "full_attention"},
+                                                   {FlopCount::WithRecompute, "with_recompute"}};
+    return rows;
+}
+
+namespace {
+
+constexpr Overlap kNone{false, true, false, true, false, false};
+/// NVIDIA's recipes: userbuffers, asynchronous messages, bucketed gradients and parameters.
+constexpr Overlap kRecipe{true, true, false, true, true, true};
+/// Distributed optimizer with bucketed gradients and parameters, no userbuffers.
+constexpr Overlap kBuckets{false, true, false, true, true, true};
+constexpr Overlap kFsdp{false, false, false, true, true, true};
+/// Megatron-LM of its time without options: 1F1B waits for its messages.
+constexpr Overlap kBlocking{false, true, false, false, false, false};
+
+constexpr SourceProfile kProfiles[] = {
+    {.name = "bridge-skill",
+     .match = "skills/nemo-mbridge-perf",
+     .overlap = kBuckets,
+     .trains_mtp = true,
+     .all_to_all = AllToAllAlgorithm::Flat,
+     .why = "MoE recipes of Megatron-Bridge: distributed optimizer, all-to-all unless named"},
+    {.name = "megatron-bridge",
+     .match = "megatron-bridge",
+     .overlap = kRecipe,
+     .trains_mtp = true,
+     .all_to_all = AllToAllAlgorithm::Node,
+     .why = "performance recipes: userbuffers with tp, HybridEP or DeepEP dispatch, dropless"},
+    {.name = "nemo",
+     .match = "nvidia/nemo/",
+     .overlap = kRecipe,
+     .why = "NeMo performance recipes: userbuffers with tp, distributed optimizer"},
+    {.name = "dgxc-maxtext",
+     .match = "dgxc-benchmarking/blob/v24.11.1/maxtext",
+     .framework = Framework::Torchtitan,
+     .flops = FlopCount::CausalHalf,
+     .hopper_peak = 989,
+     .hopper_fp8_peak = 1979,
+     .overlap = kFsdp,
+     .zero_stage = 3,
+     .recompute = "full",
+     .why = "MaxText: fsdp mesh axis, remat policy of the 70B recipe saves layer inputs"},
+    {.name = "dgxc",
+     .match = "dgxc-benchmarking",
+     .hopper_peak = 989,
+     .hopper_fp8_peak = 1979,
+     .blackwell_peak = 2450,
+     .blackwell_fp8_peak = 4900,
+     .overlap = kRecipe,
+     .why = "README tables; peaks H100 989/1979, GB200 and GB300 2450/4900"},
+    {.name = "dgxc-oci",
+     .match = "oci gb300 guide",
+     .blackwell_peak = 2450,
+     .blackwell_fp8_peak = 4900,
+     .overlap = kRecipe,
+     .all_to_all = AllToAllAlgorithm::Node,
+     .why = "dgxc-benchmarking recipes on another cloud"},
+    {.name = "parallel-folding",
+     .match = "2504.14960",
+     .flops = FlopCount::FullAttention,
+     .hopper_peak = 989.5,
+     .overlap = kBuckets,
+     .micro_batch_size = 1,
+     .why = "Megatron-Core of the paper: 3 x forward, whole attention square, peak 989.5; "
+            "micro-batch size 1 assumed"},
+    {.name = "megatron-lm",
+     .match = "nvidia/megatron-lm",
+     .overlap = kBuckets,
+     .why = "Megatron-Core MoE README: distributed optimizer with overlap"},
+    {.name = "calculon",
+     .match = "calculon",
+     .flops = FlopCount::FullAttention,
+     .overlap = {false, true, false, true, false, false},
+     .zero_stage = 0,
+     .fused_attention = false,
+     .why = "Megatron-LM of 2022 (arXiv 2205.05198): no overlap, unfused attention"},
+    {.name = "sequence-parallel",
+     .match = "2205.05198",
+     .flops = FlopCount::FullAttention,
+     .overlap = {false, true, false, true, false, false},
+     .zero_stage = 0,
+     .fused_attention = false,
+     .why = "as calculon's rows"},
+    {.name = "sc21",
+     .match = "2104.04473",
+     .flops = FlopCount::WithRecompute,
+     .overlap = kBlocking,
+     .zero_stage = 0,
+     .recompute = "full",
+     .fused_attention = false,
+     .why = "Megatron-LM of 2021: equation 3 counts the forward twice"},
+    {.name = "zero-bubble",
+     .match = "2401.10241",
+     .flops = FlopCount::FullAttention,
+     .overlap = {false, true, false, true, false, false},
+     .zero_stage = 0,
+     .why = "sail-sg/zero-bubble: batched messages beside compute, no data parallelism"},
+    {.name = "megascale",
+     .match = "2402.15627",
+     .flops = FlopCount::FullAttention,
+     .overlap = kBlocking,
+     .recompute = "core_attn",
+     .why = "arXiv 2402.15627: its base is Megatron-LM, each row names what it adds"},
+    {.name = "megascale-moe",
+     .match = "2505.11432",
+     .overlap = kBuckets,
+     .why = "arXiv 2505.11432"},
+    {.name = "llama3",
+     .match = "2407.21783",
+     .framework = Framework::Torchtitan,
+     .overlap = kFsdp,
+     .why = "arXiv 2407.21783: FSDP without resharding, asynchronous point to point"},
+    {.name = "x-moe",
+     .match = "2508.13337",
+     .framework = Framework::DeepSpeed,
+     .overlap = {false, false, false, false, false, false},
+     .why = "DeepSpeed without overlap_comm"},
+    {.name = "simumax",
+     .match = "simumax",
+     .overlap = kNone,
+     .fused_cross_entropy = true,
+     .why = "every overlap off, fused cross-entropy; as the rows say"},
+    {.name = "torchtitan",
+     .match = "torchtitan",
+     .framework = Framework::Torchtitan,
+     .flops = FlopCount::FullAttention,
+     .overlap = kFsdp,
+     .zero_stage = 3,
+     .why = "torchtitan: fully_shard with prefetch"},
+    {.name = "llm-foundry",
+     .match = "llm-foundry",
+     .framework = Framework::Torchtitan,
+     .flops = FlopCount::FullAttention,
+     .overlap = kFsdp,
+     .zero_stage = 3,
+     .why = "llm-foundry: FSDP; 6 N and the whole attention square"},
+    {.name = "internevo",
+     .match = "internevo",
+     .framework = Framework::Plain,
+     .flops = FlopCount::WithRecompute,
+     .overlap = {false, false, false, true, true, true},
+     .why = "InternEvo: ZeRO-1 with bucketed overlap; SC21's formula"},
+    {.name = "other",
+     .match = "",
+     .overlap = kBuckets,
+     .why = "Megatron-LM with the distributed optimizer and bucketed overlap"},
+};
+
+bool containsNoCase(std::string_view text, std::string_view word) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    for (std::size_t i = 0; i + word.size() <= text.size(); ++i) {
+        std::size_t n = 0;
+        while (n < word.size() && lower(text[i + n]) == word[n]) ++n;
+        if (n == word.size()) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::span<const SourceProfile> sourceProfiles() {
+    return kProfiles;
+}
+
+const SourceProfile& profileOf(std::string_view source) {
+    for (const SourceProfile& profile : kProfiles)
+        if (containsNoCase(source, profile.match)) return profile;
+    return kProfiles[std::size(kProfiles) - 1];
+}
+
+}  // namespace piper

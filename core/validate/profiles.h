@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/plan/plan.h"
+
+namespace piper {
+
+/// What a source counts when it prints TFLOP/s or MFU.
+enum class FlopCount {
+    CausalHalf,     ///< model FLOPs, half of the attention square
+    FullAttention,  ///< model FLOPs, the whole square
+    WithRecompute,  ///< full attention and the forward again when layers are recomputed in full
+};
+
+/// How the rows of one source are read where they are blank: one choice for all its rows, never
+/// for one. Order of the table: the first whose `match` is in the source's text.
+struct SourceProfile {
+    std::string_view name;
+    std::string_view match;
+    Framework framework = Framework::Megatron;
+    FlopCount flops = FlopCount::CausalHalf;
+    /// Denominators of its MFU in TFLOP/s a device, 0: the catalogue's.
+    double hopper_peak = 0.0, hopper_fp8_peak = 0.0, blackwell_peak = 0.0, blackwell_fp8_peak = 0.0;
+    Overlap overlap;                      ///< overlap blank; tp holds only with tp above 1
+    int zero_stage = 1;                   ///< zero blank
+    std::string_view recompute = "none";  ///< recompute blank, as a row would say it
+    std::int64_t micro_batch_size = 0;    ///< mbs blank: assumed and said so; 0: the row is skipped
+    bool trains_mtp = false;  ///< multi-token prediction layers of models that have them
+    bool fused_attention = true;
+    bool fused_cross_entropy = false;
+    AllToAllAlgorithm all_to_all = AllToAllAlgorithm::Flat;
+    std::string_view why;  ///< where the defaults come from
+};
+
+[[nodiscard]] std::span<const SourceProfile> sourceProfiles();
+/// The profile of a source's text; the last of the table takes what no other does.
+[[nodiscard]] const SourceProfile& profileOf(std::string_view source);
+
+}  // namespace piper
