@@ -44,6 +44,7 @@ void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
+void addBench(CommandSet& commands);
 void addExport(CommandSet& commands);
 void addCompare(CommandSet& commands);  ///< compare, stats
 

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
     piper::app::addRun(commands);
     piper::app::addSession(commands);
     piper::app::addCalibrate(commands);
+    piper::app::addBench(commands);
     piper::app::addCompare(commands);
     piper::app::addExport(commands);
     try {

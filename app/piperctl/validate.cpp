@@ -4,17 +4,18 @@
 #include <map>
 #include <memory>
 
-#include "app/common/files.h"
+#include "app/files/files.h"
 #include "app/common/parallel.h"
 #include "app/piperctl/command.h"
 #include "core/base/json.h"
+#include "core/validate/frontier.h"
 
 namespace piper::app {
 namespace {
 
 struct ValidateOptions {
     std::string runs, models, model_alias, gpus, gpu_alias;
-    bool every_row = false, profiles = false;
+    bool every_row = false, profiles = false, frontier = false;
 };
 
 std::string percent(double ratio) {
@@ -123,7 +124,33 @@ Result<std::string> optionalFile(const std::string& path) {
     return readTextFile(path);
 }
 
+/// Published rows of one machine without batch and layout, at the plan found best for each.
+Outcome runFrontier(bool json) {
+    PIPER_ASSIGN(const FrontierComparison c, compareFrontier());
+    if (json) {
+        printJson(frontierJson(c));
+        return 0;
+    }
+    TextTable table({"Frontier, plan found best", "devices", "pp x ep", "mbs", "batch",
+                     "TFLOP/s measured", "predicted", "MFU", "error"});
+    for (const FrontierRow& row : c.rows) {
+        const Plan& p = row.plan;
+        table.add({fmt::format("{}, {}", row.name, row.source), fmt::format("{}", p.layout.world()),
+                   fmt::format("{} x {}", p.layout.pp, p.layout.ep),
+                   fmt::format("{}", p.micro_batch_size), fmt::format("{}", p.global_batch_size),
+                   fmt::format("{:.1f}", row.measured_tflops),
+                   fmt::format("{:.1f}", inTflops(row.prediction.flops_per_device)),
+                   percent(row.prediction.mfu), errorText(row.error())});
+    }
+    fmt::print(
+        "{}\nPiper over X-MoE: Small {:.2f} (measured {:.2f}), Large {:.2f} (measured "
+        "{:.2f})\n",
+        table.text(), c.small_ratio, kSmallRatio, c.large_ratio, kLargeRatio);
+    return 0;
+}
+
 Outcome runValidate(const ValidateOptions& options, bool json) {
+    if (options.frontier) return runFrontier(json);
     if (options.profiles && options.runs.empty()) {
         printProfiles();
         return 0;
@@ -166,6 +193,8 @@ void addValidate(CommandSet& commands) {
     app.add_option("--gpus", options->gpus, "Table of devices instead of the bundled one");
     app.add_option("--gpu-alias", options->gpu_alias, "Names of devices in the runs");
     app.add_flag("--rows", options->every_row, "Print every row");
+    app.add_flag("--frontier", options->frontier,
+                 "Frontier's published rows, at the plan found best for each, instead of a table");
     app.add_flag("--profiles", options->profiles, "Print what blank cells mean, by source");
 }
 

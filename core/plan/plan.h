@@ -140,6 +140,7 @@ struct Plan {
     bool fp8_parameters = false;       ///< fp8 precisions: weights live in fp8 alone
     bool fused_attention = true;       ///< false: the [seq_len, seq_len] scores are kept
     bool fused_cross_entropy = false;  ///< no second copy of the logits
+    bool cuda_graphs = false;          ///< attention, router and dense MLP are replayed as graphs
     MemoryReserve memory;
     std::optional<double> capacity_factor;  ///< nullopt: dropless
     RoutingLoad routing_load;

@@ -100,6 +100,7 @@ void readScalars(ObjectReader& in, Plan& plan) {
     plan.fp8_parameters = in.boolean("fp8_parameters", false);
     plan.fused_attention = in.boolean("fused_attention", true);
     plan.fused_cross_entropy = in.boolean("fused_cross_entropy", false);
+    plan.cuda_graphs = in.boolean("cuda_graphs", false);
     if (in.hasValue("capacity_factor"))
         plan.capacity_factor = in.number("capacity_factor");
     else
@@ -210,6 +211,7 @@ Json writePlan(const Plan& plan) {
     if (plan.fp8_parameters) out["fp8_parameters"] = true;
     if (!plan.fused_attention) out["fused_attention"] = false;
     if (plan.fused_cross_entropy) out["fused_cross_entropy"] = true;
+    if (plan.cuda_graphs) out["cuda_graphs"] = true;
     if (plan.memory != MemoryReserve{}) out["memory"] = writeMemoryReserve(plan.memory);
     out["capacity_factor"] = plan.capacity_factor ? Json(*plan.capacity_factor) : Json(nullptr);
     out["routing_load"] = writeRoutingLoad(plan.routing_load);

@@ -3,19 +3,24 @@
 
 #include <algorithm>
 
+#include "core/schedule/host.h"
+
 namespace piper {
 namespace {
 
 /// Of a hidden collective's time, what it takes from the compute beside it: it holds some of the
 /// multiprocessors and memory bandwidth (Calculon's systems: 15 % on NVLink, 2 % on InfiniBand).
-constexpr double kContention = 0.12;
+constexpr double kContention = 0.15;
+/// FSDP gathers every layer twice: its collectives run beside all compute, and their prefetch is
+/// bounded by memory (limit_all_gathers).
+constexpr double kFsdpContention = 0.3;
 
 /// Share of `all` that stays when up to `window` of it, without its part `alone`, is hidden.
-double remaining(Seconds all, Seconds window, double alone) {
+double remaining(Seconds all, Seconds window, double alone, double contention = kContention) {
     if (all.value <= 0.0) return 1.0;
     const double hidden =
         std::clamp(window.value, 0.0, all.value * std::clamp(1.0 - alone, 0.0, 1.0));
-    return 1.0 - hidden * (1.0 - kContention) / all.value;
+    return 1.0 - hidden * (1.0 - contention) / all.value;
 }
 
 double asDouble(std::int64_t v) {
@@ -143,10 +148,11 @@ double Exposure::dataShare(const OperationKey& key, StageId stage) {
         if (!gather) window = window * (m_overlap.dp_param_gather ? 0.5 : 1.0);
         window = window * asDouble(m_plan.numMicroBatches());
     }
-    return remaining(all, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)));
+    return remaining(all, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)),
+                     every_pass ? kFsdpContention : kContention);
 }
 
-double Exposure::share(const OperationKey& key, StageId stage) {
+double Exposure::hiddenShare(const OperationKey& key, StageId stage) {
     switch (key.phase) {
         case Phase::TpComm:
             return tensorShare(key, stage);
@@ -160,6 +166,25 @@ double Exposure::share(const OperationKey& key, StageId stage) {
         default:
             return 1.0;
     }
+}
+
+double Exposure::computeShare(const OperationKey& key, StageId stage) {
+    double out = runFactor(m_plan);
+    const OperationWork& work = m_work.of(key, stage);
+    const double factor = attentionFactor(m_plan);
+    if (factor == 1.0 || !work.attention) return out;
+    const Seconds all = seconds(key, stage);
+    if (all.value <= 0.0) return out;
+    return out * (1.0 + (factor - 1.0) * (m_cost.attention(*work.attention).time / all));
+}
+
+double Exposure::share(const OperationKey& key, StageId stage) {
+    const double busy =
+        isCommunication(key.phase) ? hiddenShare(key, stage) : computeShare(key, stage);
+    const Seconds host = hostTime(m_plan, key);
+    if (host.value <= 0.0) return busy;
+    const Seconds device = seconds(key, stage);
+    return device.value > 0.0 ? std::max(busy, host / device) : busy;
 }
 
 }  // namespace piper

@@ -18,10 +18,13 @@ class Exposure {
 public:
     Exposure(WorkTable& work, const CostModel& cost);
 
-    /// 1 for compute and for what nothing hides; never 0 for an exchange.
+    /// 1 for compute and for what nothing hides; never 0 for an exchange; above 1 where the host
+    /// issues the operation slower than the device runs it (host.h).
     [[nodiscard]] double share(const OperationKey& key, StageId stage);
 
 private:
+    [[nodiscard]] double computeShare(const OperationKey& key, StageId stage);
+    [[nodiscard]] double hiddenShare(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds seconds(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds computeOf(LayerKind layer, OperationKind kind, bool with_experts,
                                     StageId stage);

@@ -35,42 +35,70 @@ std::array<std::int64_t, kNumPhases> exposedTimes(const SlotTemplate& slot,
 
 }  // namespace
 
-StepModel::PricedSlot StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
-                                           Exposure& exposure, StageId stage) {
-    PricedSlot out;
-    out.slot = std::move(slot);
-    for (const Operation& op : out.slot.operations) {
+std::size_t StepModel::useIndex(const Slot& slot) const {
+    return static_cast<std::size_t>(slot.kind) * static_cast<std::size_t>(m_plan->layout.vpp) +
+           slot.model_chunk.index();
+}
+
+StepModel::SlotPointer StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
+                                            Exposure& exposure, StageId stage,
+                                            LayerId first_layer) {
+    auto out = std::make_shared<PricedSlot>();
+    out->slot = std::move(slot);
+    out->first_layer = first_layer;
+    for (const Operation& op : out->slot.operations) {
         const std::int32_t where = isStageWork(*m_plan, op.key) ? stage.value : -1;
         const OperationWork& work = m_work->of(op.key, stage);
         const auto [at, added] = m_costs.try_emplace({op.key, where});
         if (added) at->second = {cost.operation(work, op.key.phase), exposure.share(op.key, stage)};
-        out.work.push_back(&work);
-        out.costs.push_back(at->second.cost);
-        out.shares.push_back(at->second.share);
+        out->work.push_back(&work);
+        out->costs.push_back(at->second.cost);
+        out->shares.push_back(at->second.share);
     }
-    for (const MemoryChange& change : out.slot.memory) {
-        out.net[static_cast<std::size_t>(change.term)] += change.delta;
-        out.net_total += change.delta;
-        if (out.net_total <= out.peak_total) continue;
-        out.peak_total = out.net_total;
-        out.at_peak = out.net;
-        out.peak_operation = change.operation;
+    for (const MemoryChange& change : out->slot.memory) {
+        out->net[static_cast<std::size_t>(change.term)] += change.delta;
+        out->net_total += change.delta;
+        if (out->net_total <= out->peak_total) continue;
+        out->peak_total = out->net_total;
+        out->at_peak = out->net;
+        out->peak_operation = change.operation;
     }
     return out;
 }
 
+/// Stage chunks with the same kinds of layers between the same ends do the same, unless a routing
+/// load differs by layer: their slot is expanded and priced once.
+StepModel::SlotPointer StepModel::slotOf(const StageExpander& expander, const Slot& slot,
+                                         const CostModel& cost, Exposure& exposure, StageId stage) {
+    const ChunkPlace place = chunkPlace(*m_plan, stage, slot.model_chunk);
+    std::string doing;
+    doing += static_cast<char>('0' + static_cast<int>(slot.kind));
+    doing += static_cast<char>('0' + (place.first ? 1 : 0) + (place.last ? 2 : 0));
+    for (std::int64_t l = place.layers.begin; l < place.layers.end; ++l)
+        doing += m_plan->model.layers[static_cast<std::size_t>(l)] == LayerKind::Moe ? 'm' : 'd';
+    if (m_plan->routing_load.kind != RoutingLoadKind::Uniform)
+        doing += fmt::format("@{}.{}", stage.value, slot.model_chunk.value);
+    SlotPointer& shared = m_shared[doing];
+    if (!shared)
+        shared = priceSlot(expander.slot(slot.kind, slot.model_chunk), cost, exposure, stage,
+                           LayerId(static_cast<std::int32_t>(place.layers.begin)));
+    return shared;
+}
+
 void StepModel::priceStage(const CostModel& cost, Exposure& exposure, StageId stage) {
     PricedStage priced;
+    priced.slots.resize(4 * static_cast<std::size_t>(m_plan->layout.vpp));
     const StageExpander expander(*m_work, stage);
     for (const Slot& slot : m_slots[stage.index()]) {
-        const SlotKind kind{slot.kind, slot.model_chunk};
-        const auto [at, added] = priced.slots.try_emplace(kind);
-        if (added)
-            at->second = priceSlot(expander.slot(kind.first, kind.second), cost, exposure, stage);
-        ++at->second.count;
+        SlotUse& use = priced.slots[useIndex(slot)];
+        if (!use.slot) {
+            use.slot = slotOf(expander, slot, cost, exposure, stage);
+            const LayerRange range = stageLayers(*m_plan, stage, slot.model_chunk);
+            use.first_layer = LayerId(static_cast<std::int32_t>(range.begin));
+        }
+        ++use.count;
     }
-    priced.tail = priceSlot(expander.tail(), cost, exposure, stage);
-    priced.tail.count = 1;
+    priced.tail = {priceSlot(expander.tail(), cost, exposure, stage, LayerId()), 1, LayerId()};
     for (const MemoryEntry& entry : persistentMemory(*m_plan, stage))
         priced.persistent[static_cast<std::size_t>(entry.term)] += entry.bytes;
     m_stages.push_back(std::move(priced));
@@ -96,36 +124,55 @@ std::vector<std::int64_t> StepModel::durations(const PricedSlot& slot, const Adj
     return out;
 }
 
-StepModel::Matrices StepModel::stageMatrices(const PricedStage& stage, const Adjust& adjust) const {
-    Matrices out;
-    for (const auto& [kind, slot] : stage.slots)
-        out.slots.emplace(kind, laneMatrix(slot.slot, durations(slot, adjust)));
-    out.tail = laneMatrix(stage.tail.slot, durations(stage.tail, adjust));
-    return out;
-}
-
-void StepModel::addSums(const PricedSlot& slot, const Adjust& adjust, StageEstimate& out) {
+StepModel::SlotTimes StepModel::timesOf(const PricedSlot& slot, const Adjust& adjust) {
+    SlotTimes out;
     const std::vector<std::int64_t> times = durations(slot, adjust);
+    out.matrix = laneMatrix(slot.slot, times);
     const IsolatedTimes isolated = isolatedTimes(slot.slot, times);
-    out.span_ns += slot.count * isolated.span_ns;
+    out.span_ns = isolated.span_ns;
     for (std::size_t i = 0; i < times.size(); ++i) {
         const Operation& op = slot.slot.operations[i];
         if (op.key.kind == OperationKind::Receive) continue;
-        if (op.lane == Lane::Compute) out.busy_compute_ns += slot.count * times[i];
-        const double whole = static_cast<double>(times[i]) / slot.shares[i];
+        if (op.lane == Lane::Compute) out.busy_compute_ns += times[i];
+        // What is hidden counts, and so does the device's wait for the host.
+        const double whole = static_cast<double>(times[i]) / std::min(1.0, slot.shares[i]);
         out.phase_ns[static_cast<std::size_t>(op.key.phase)] +=
-            slot.count * static_cast<std::int64_t>(whole + 0.5);
-        if (op.key.kind == OperationKind::Recompute)
-            out.recompute_flops += op.flops * static_cast<double>(slot.count);
+            static_cast<std::int64_t>(whole + 0.5);
+        if (op.key.kind == OperationKind::Recompute) out.recompute_flops += op.flops;
     }
-    const auto exposed = exposedTimes(slot.slot, isolated);
-    for (std::size_t p = 0; p < kNumPhases; ++p) out.exposed_ns[p] += slot.count * exposed[p];
+    out.exposed_ns = exposedTimes(slot.slot, isolated);
+    return out;
 }
 
-StageEstimate StepModel::stageSums(const PricedStage& stage, const Adjust& adjust) const {
+StepModel::TimesTable StepModel::times(const Adjust& adjust) const {
+    TimesTable out;
+    const auto add = [&](const SlotUse& use) {
+        if (!use.slot) return;
+        const auto [at, added] = out.try_emplace(use.slot.get());
+        if (added) at->second = timesOf(*use.slot, adjust);
+    };
+    for (const PricedStage& stage : m_stages) {
+        for (const SlotUse& use : stage.slots) add(use);
+        add(stage.tail);
+    }
+    return out;
+}
+
+StageEstimate StepModel::stageSums(const PricedStage& stage, const TimesTable& times) {
     StageEstimate out;
-    for (const auto& [kind, slot] : stage.slots) addSums(slot, adjust, out);
-    addSums(stage.tail, adjust, out);
+    const auto add = [&](const SlotUse& use) {
+        if (!use.slot) return;
+        const SlotTimes& t = times.at(use.slot.get());
+        out.span_ns += use.count * t.span_ns;
+        out.busy_compute_ns += use.count * t.busy_compute_ns;
+        for (std::size_t p = 0; p < kNumPhases; ++p) {
+            out.phase_ns[p] += use.count * t.phase_ns[p];
+            out.exposed_ns[p] += use.count * t.exposed_ns[p];
+        }
+        out.recompute_flops += t.recompute_flops * static_cast<double>(use.count);
+    };
+    for (const SlotUse& use : stage.slots) add(use);
+    add(stage.tail);
     return out;
 }
 
@@ -138,7 +185,8 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
     out.at_peak = held;
     out.peak_operation.id = -1;
     for (const Slot& slot : m_slots[stage]) {
-        const PricedSlot& kind = priced.slots.at({slot.kind, slot.model_chunk});
+        const SlotUse& use = priced.slots[useIndex(slot)];
+        const PricedSlot& kind = *use.slot;
         if (total + kind.peak_total > out.peak) {
             out.peak = total + kind.peak_total;
             for (std::size_t t = 0; t < kNumMemoryTerms; ++t)
@@ -146,6 +194,8 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
             out.peak_operation =
                 kind.slot.operations[static_cast<std::size_t>(kind.peak_operation)];
             out.peak_operation.micro_batch = slot.micro_batch;
+            if (LayerId& layer = out.peak_operation.layer; layer.valid())
+                layer = LayerId(layer.value + use.first_layer.value - kind.first_layer.value);
         }
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) held[t] += kind.net[t];
         total += kind.net_total;
@@ -158,18 +208,24 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
 }
 
 Result<StepEstimate> StepModel::estimate(const Adjust& adjust) const {
-    std::vector<Matrices> matrices;
-    for (const PricedStage& stage : m_stages) matrices.push_back(stageMatrices(stage, adjust));
+    const TimesTable table = times(adjust);
+    std::vector<std::vector<const LaneMatrix*>> matrices;
+    for (const PricedStage& stage : m_stages) {
+        std::vector<const LaneMatrix*>& row = matrices.emplace_back();
+        for (const SlotUse& use : stage.slots)
+            row.push_back(use.slot ? &table.at(use.slot.get()).matrix : nullptr);
+    }
     SlotPlayer player(m_slots, m_plan->layout.vpp, m_plan->numMicroBatches());
     PIPER_ASSIGN(std::vector<PortTimes> lanes,
                  player.play([&](std::size_t s, const Slot& slot) -> const LaneMatrix& {
-                     return matrices[s].slots.at({slot.kind, slot.model_chunk});
+                     return *matrices[s][useIndex(slot)];
                  }));
     StepEstimate out;
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
-        StageEstimate stage = stageSums(m_stages[s], adjust);
+        StageEstimate stage = stageSums(m_stages[s], table);
         lanes[s][static_cast<std::size_t>(Port::Arrival)] = 0;
-        stage.end_ns = std::ranges::max(matrices[s].tail.apply(lanes[s]));
+        stage.end_ns =
+            std::ranges::max(table.at(m_stages[s].tail.slot.get()).matrix.apply(lanes[s]));
         findPeak(s, stage);
         out.step_ns = std::max(out.step_ns, stage.end_ns);
         out.stages.push_back(std::move(stage));
@@ -188,12 +244,12 @@ void StepModel::finish(StepEstimate& out) {
 
 StepEstimate StepModel::closedForm(const Adjust& adjust) const {
     StepEstimate out;
+    const TimesTable table = times(adjust);
     std::int64_t slowest = 0, filling = 0, tail = 0, message = 0;
     const std::int64_t count = m_plan->numMicroBatches();
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
-        StageEstimate stage = stageSums(m_stages[s], adjust);
-        const std::int64_t tail_ns =
-            isolatedTimes(m_stages[s].tail.slot, durations(m_stages[s].tail, adjust)).span_ns;
+        StageEstimate stage = stageSums(m_stages[s], table);
+        const std::int64_t tail_ns = table.at(m_stages[s].tail.slot.get()).span_ns;
         const std::int64_t one = (stage.span_ns - tail_ns) / count;
         slowest = std::max(slowest, one);
         filling += one;
@@ -211,18 +267,20 @@ StepEstimate StepModel::closedForm(const Adjust& adjust) const {
 std::array<Cost, kNumPhases> StepModel::phaseCosts() const {
     std::array<Cost, kNumPhases> out{};
     const double share = 1.0 / static_cast<double>(m_stages.size());
-    const auto add = [&](const PricedSlot& slot) {
+    const auto add = [&](const SlotUse& use) {
+        if (!use.slot) return;
+        const PricedSlot& slot = *use.slot;
         for (std::size_t i = 0; i < slot.costs.size(); ++i) {
             const Operation& op = slot.slot.operations[i];
             if (op.key.kind == OperationKind::Receive) continue;
             Cost& sum = out[static_cast<std::size_t>(op.key.phase)];
             if (slot.costs[i].time.value <= 0.0) continue;
-            const Cost part = slot.costs[i] * (static_cast<double>(slot.count) * share);
+            const Cost part = slot.costs[i] * (static_cast<double>(use.count) * share);
             sum = sum.time.value > 0.0 ? sum + part : part;
         }
     };
     for (const PricedStage& stage : m_stages) {
-        for (const auto& [kind, slot] : stage.slots) add(slot);
+        for (const SlotUse& use : stage.slots) add(use);
         add(stage.tail);
     }
     return out;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,39 +57,52 @@ public:
     [[nodiscard]] const SlotTable& slots() const { return m_slots; }
 
 private:
-    using SlotKind = std::pair<Slot::Kind, ModelChunkId>;
+    /// One kind of slot with its costs; shared by all stage chunks that do the same work.
     struct PricedSlot {
         SlotTemplate slot;
         std::vector<Cost> costs;
         std::vector<double> shares;  ///< of the time that the lane is held up (exposure.h)
         std::vector<const OperationWork*> work;
-        std::int64_t count = 0;                        ///< slots of this kind in the step
         std::array<Bytes, kNumMemoryTerms> net{};      ///< what the slot leaves held
         std::array<Bytes, kNumMemoryTerms> at_peak{};  ///< held at its worst operation
         Bytes net_total, peak_total;
         std::int32_t peak_operation = -1;
+        LayerId first_layer;  ///< of the chunk it was made for
+    };
+    using SlotPointer = std::shared_ptr<const PricedSlot>;
+    struct SlotUse {
+        SlotPointer slot;
+        std::int64_t count = 0;  ///< slots of this kind in the step
+        LayerId first_layer;     ///< of the chunk that uses it
     };
     struct PricedStage {
-        std::map<SlotKind, PricedSlot> slots;
-        PricedSlot tail;
+        std::vector<SlotUse> slots;  ///< [useIndex]; no pointer where the kind does not occur
+        SlotUse tail;
         std::array<Bytes, kNumMemoryTerms> persistent{};
     };
+    /// What a slot takes under one choice of costs.
+    struct SlotTimes {
+        LaneMatrix matrix;
+        std::int64_t span_ns = 0, busy_compute_ns = 0;
+        std::array<std::int64_t, kNumPhases> phase_ns{}, exposed_ns{};
+        Flops recompute_flops;
+    };
+    using TimesTable = std::map<const PricedSlot*, SlotTimes>;
 
     explicit StepModel(const Plan& plan) : m_plan(&plan) {}
-    struct Matrices {
-        std::map<SlotKind, LaneMatrix> slots;
-        LaneMatrix tail;
-    };
 
-    [[nodiscard]] PricedSlot priceSlot(SlotTemplate slot, const CostModel& cost, Exposure& exposure,
-                                       StageId stage);
+    [[nodiscard]] std::size_t useIndex(const Slot& slot) const;
+    [[nodiscard]] SlotPointer priceSlot(SlotTemplate slot, const CostModel& cost,
+                                        Exposure& exposure, StageId stage, LayerId first_layer);
+    [[nodiscard]] SlotPointer slotOf(const StageExpander& expander, const Slot& slot,
+                                     const CostModel& cost, Exposure& exposure, StageId stage);
     void priceStage(const CostModel& cost, Exposure& exposure, StageId stage);
     [[nodiscard]] static std::vector<std::int64_t> durations(const PricedSlot& slot,
                                                              const Adjust& adjust);
-    [[nodiscard]] Matrices stageMatrices(const PricedStage& stage, const Adjust& adjust) const;
-    [[nodiscard]] StageEstimate stageSums(const PricedStage& stage, const Adjust& adjust) const;
+    [[nodiscard]] static SlotTimes timesOf(const PricedSlot& slot, const Adjust& adjust);
+    [[nodiscard]] TimesTable times(const Adjust& adjust) const;
+    [[nodiscard]] static StageEstimate stageSums(const PricedStage& stage, const TimesTable& times);
     static void finish(StepEstimate& out);
-    static void addSums(const PricedSlot& slot, const Adjust& adjust, StageEstimate& out);
     void findPeak(std::size_t stage, StageEstimate& out) const;
 
     const Plan* m_plan;
@@ -99,6 +113,7 @@ private:
         double share = 1.0;
     };
     std::map<std::pair<OperationKey, std::int32_t>, Price> m_costs;
+    std::map<std::string, SlotPointer> m_shared;  ///< by what a stage chunk does
     std::vector<PricedStage> m_stages;
 };
 

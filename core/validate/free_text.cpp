@@ -88,6 +88,8 @@ Result<Recompute> parseRecompute(std::string_view text) {
     if (low.empty() || low.starts_with("none")) return out;
     if (low.starts_with("full")) {
         out.granularity = RecomputeGranularity::Full;
+        if (const std::optional<double> layers = numberAfter(low, "block"))
+            out.num_layers = static_cast<std::int64_t>(*layers);
         return out;
     }
     out.granularity = RecomputeGranularity::Selective;

@@ -90,6 +90,8 @@ std::int64_t readVpp(RowReader& in, const MeasuredRun& run) {
     const std::int64_t pp = run.plan.layout.pp, layers = run.plan.model.num_layers;
     if (mentions(text, "max")) return std::max<std::int64_t>(1, (layers + pp - 1) / pp);
     if (mentions(text, "interleaved")) return 2;
+    if (!in.has("vpp") && run.profile->most_chunks && pp > 1 && layers % pp == 0)
+        return layers / pp;
     return in.positive("vpp", 1);
 }
 
@@ -104,6 +106,20 @@ Status readCluster(RowReader& in, MeasuredRun& run, const ReferenceTables& table
     return {};
 }
 
+/// "HEAD recipe: selective recompute layernorm+moe_act": a recipe's recompute named in the notes.
+std::string recomputeInNotes(std::string_view notes) {
+    constexpr std::string_view kWord = "recompute ";
+    if (!mentions(notes, "recipe:") || mentions(notes, "no recompute")) return {};
+    const std::size_t at = notes.find(kWord);
+    if (at == std::string_view::npos) return {};
+    if (mentions(notes, "full recompute")) {
+        const std::optional<double> layers = numberAfter(notes, "block,");
+        return layers ? fmt::format("full block {}", *layers) : "full";
+    }
+    const std::string_view rest = notes.substr(at + kWord.size());
+    return std::string(rest.substr(0, rest.find_first_of(",;")));
+}
+
 void readBlanks(RowReader& in, MeasuredRun& run) {
     const SourceProfile& profile = *run.profile;
     Plan& plan = run.plan;
@@ -112,8 +128,10 @@ void readBlanks(RowReader& in, MeasuredRun& run) {
         run.assumed.push_back(fmt::format("{} {}", column, usual));
         return usual;
     };
-    plan.recompute =
-        in.parsed("recompute", parseRecompute(cell("recompute", profile.recompute)), Recompute{});
+    const std::string noted = recomputeInNotes(run.notes);
+    plan.recompute = in.parsed(
+        "recompute", parseRecompute(noted.empty() ? cell("recompute", profile.recompute) : noted),
+        Recompute{});
     Sharding sharding;
     if (in.has("zero")) {
         sharding = in.parsed("zero", parseSharding(in.text("zero")), sharding);
@@ -123,6 +141,9 @@ void readBlanks(RowReader& in, MeasuredRun& run) {
         run.assumed.push_back(fmt::format("zero_stage {}", plan.zero_stage));
     }
     Overlap overlap = parseOverlap(in.text("overlap"), profile.overlap);
+    if (mentions(run.notes, "ep a2a overlap")) overlap.ep = true;
+    if (mentions(run.notes, "tp overlap off")) overlap.tp = false;
+    if (mentions(run.notes, "overlap_grad_reduce off")) overlap.dp_grad_reduce = false;
     if (!in.has("overlap")) run.assumed.push_back("overlap of the profile");
     overlap.tp = overlap.tp && plan.layout.tp > 1;
     plan.overlap = overlap;
@@ -139,6 +160,17 @@ void readSchedule(RowReader& in, MeasuredRun& run) {
     const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
     if (plan.model.num_layers % chunks != 0)
         plan.stage_layers = unevenStageLayers(plan.model.num_layers, chunks);
+}
+
+/// Library of the all-to-all and replayed graphs, in the overlap column or among the notes.
+void readDispatcher(RowReader& in, MeasuredRun& run) {
+    Plan& plan = run.plan;
+    const std::string said = fmt::format("{}; {}", in.text("overlap"), run.notes);
+    plan.cuda_graphs = run.profile->cuda_graphs || mentions(said, "cuda graph");
+    plan.all_to_all.library = mentions(said, "hybridep")    ? AllToAllLibrary::HybridEp
+                              : mentions(said, "deepep")    ? AllToAllLibrary::DeepEp
+                              : mentions(said, "alltoall ") ? AllToAllLibrary::Nccl
+                                                            : run.profile->all_to_all;
 }
 
 /// What the notes say of the model: a cut-down proxy's layers, dense layers, a capacity factor.
@@ -167,9 +199,9 @@ void readMemory(RowReader& in, MeasuredRun& run) {
         return;
     }
     run.memory_unit_known = !mentions(unit, "not stated");
-    run.memory_kind = kind == "peak_allocated"  ? MemoryKind::PeakAllocated
-                      : kind == "peak_reserved" ? MemoryKind::PeakReserved
-                                                : MemoryKind::Other;
+    run.memory_kind = kind == "peak_allocated"  ? MeasuredMemory::PeakAllocated
+                      : kind == "peak_reserved" ? MeasuredMemory::PeakReserved
+                                                : MeasuredMemory::Other;
 }
 
 /// Peak of the source's MFU in FLOP/s.
@@ -271,7 +303,7 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     run.model = std::string(in.text("model"));
     run.gpu = std::string(in.text("gpu"));
     run.notes = std::string(in.text("notes"));
-    run.profile = &profileOf(run.source);
+    run.profile = &profileOf(run.source, run.notes);
     Plan& plan = run.plan;
     plan.framework = run.profile->framework;
     PIPER_ASSIGN(ReferenceTables::NamedModel named, tables.model(run.model));
@@ -287,9 +319,8 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     readNotes(run);
     plan.fused_attention = run.profile->fused_attention;
     plan.fused_cross_entropy = run.profile->fused_cross_entropy;
-    plan.all_to_all.algorithm = run.profile->all_to_all;
-    if (mentions(in.text("overlap"), "hybridep") || mentions(in.text("overlap"), "deepep"))
-        plan.all_to_all.algorithm = AllToAllAlgorithm::Node;
+    plan.cluster.device.kernels = run.profile->kernels;
+    readDispatcher(in, run);
     if (mentions(in.text("precision"), "pure")) plan.optimizer.master_weights = StateFormat::None;
     readSpeed(in, run);
     readMemory(in, run);

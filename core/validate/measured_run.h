@@ -12,7 +12,7 @@
 
 namespace piper {
 
-enum class MemoryKind { PeakAllocated, PeakReserved, Other };
+enum class MeasuredMemory { PeakAllocated, PeakReserved, Other };
 
 /// One published run as a plan, and what was published of it.
 struct MeasuredRun {
@@ -29,7 +29,7 @@ struct MeasuredRun {
     std::string step_from;                 ///< "step_s", "tokens_s_gpu", "tflops_per_gpu", "mfu"
     std::optional<Flops> flops_per_token;  ///< published TFLOP/s over tokens/s
     std::optional<Bytes> memory;
-    MemoryKind memory_kind = MemoryKind::Other;
+    MeasuredMemory memory_kind = MeasuredMemory::Other;
     bool memory_unit_known = false;
 };
 

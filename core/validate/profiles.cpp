@@ -29,17 +29,28 @@ constexpr SourceProfile kProfiles[] = {
      .match = "skills/nemo-mbridge-perf",
      .overlap = kBuckets,
      .trains_mtp = true,
-     .all_to_all = AllToAllAlgorithm::Flat,
      .why = "MoE recipes of Megatron-Bridge: distributed optimizer, all-to-all unless named"},
+    {.name = "megatron-bridge-26.06",
+     .match = "megatron-bridge",
+     .release = "26.06 nemo|26.06.01 nemo|26.08 nemo",
+     .overlap = kRecipe,
+     .trains_mtp = true,
+     .fused_cross_entropy = true,
+     .all_to_all = AllToAllLibrary::HybridEp,
+     .cuda_graphs = true,
+     .why = "performance recipes of the releases from 26.06: as before, graphs of whole layers"},
     {.name = "megatron-bridge",
      .match = "megatron-bridge",
      .overlap = kRecipe,
      .trains_mtp = true,
-     .all_to_all = AllToAllAlgorithm::Node,
-     .why = "performance recipes: userbuffers with tp, HybridEP or DeepEP dispatch, dropless"},
+     .fused_cross_entropy = true,
+     .all_to_all = AllToAllLibrary::HybridEp,
+     .why = "performance recipes: userbuffers with tp, HybridEP dispatch, dropless"},
     {.name = "nemo",
      .match = "nvidia/nemo/",
+     .flops = FlopCount::FullAttention,
      .overlap = kRecipe,
+     .fused_cross_entropy = true,
      .why = "NeMo performance recipes: userbuffers with tp, distributed optimizer"},
     {.name = "dgxc-maxtext",
      .match = "dgxc-benchmarking/blob/v24.11.1/maxtext",
@@ -49,8 +60,8 @@ constexpr SourceProfile kProfiles[] = {
      .hopper_fp8_peak = 1979,
      .overlap = kFsdp,
      .zero_stage = 3,
-     .recompute = "full",
-     .why = "MaxText: fsdp mesh axis, remat policy of the 70B recipe saves layer inputs"},
+     .recompute = "mlp",
+     .why = "MaxText: fsdp mesh axis, remat policy that saves projections, not the MLP"},
     {.name = "dgxc",
      .match = "dgxc-benchmarking",
      .hopper_peak = 989,
@@ -58,19 +69,22 @@ constexpr SourceProfile kProfiles[] = {
      .blackwell_peak = 2450,
      .blackwell_fp8_peak = 4900,
      .overlap = kRecipe,
+     .fused_cross_entropy = true,
      .why = "README tables; peaks H100 989/1979, GB200 and GB300 2450/4900"},
     {.name = "dgxc-oci",
      .match = "oci gb300 guide",
      .blackwell_peak = 2450,
      .blackwell_fp8_peak = 4900,
      .overlap = kRecipe,
-     .all_to_all = AllToAllAlgorithm::Node,
+     .fused_cross_entropy = true,
+     .all_to_all = AllToAllLibrary::HybridEp,
      .why = "dgxc-benchmarking recipes on another cloud"},
     {.name = "parallel-folding",
      .match = "2504.14960",
      .flops = FlopCount::FullAttention,
      .hopper_peak = 989.5,
      .overlap = kBuckets,
+     .most_chunks = true,
      .micro_batch_size = 1,
      .why = "Megatron-Core of the paper: 3 x forward, whole attention square, peak 989.5; "
             "micro-batch size 1 assumed"},
@@ -130,6 +144,7 @@ constexpr SourceProfile kProfiles[] = {
      .match = "simumax",
      .overlap = kNone,
      .fused_cross_entropy = true,
+     .kernels = "te",
      .why = "every overlap off, fused cross-entropy; as the rows say"},
     {.name = "torchtitan",
      .match = "torchtitan",
@@ -149,8 +164,8 @@ constexpr SourceProfile kProfiles[] = {
      .match = "internevo",
      .framework = Framework::Plain,
      .flops = FlopCount::WithRecompute,
-     .overlap = {false, false, false, true, true, true},
-     .why = "InternEvo: ZeRO-1 with bucketed overlap; SC21's formula"},
+     .overlap = {false, false, false, true, true, false},
+     .why = "InternEvo: ZeRO-1, gradients overlapped (overlap_sync_grad), parameters not; SC21's formula"},
     {.name = "other",
      .match = "",
      .overlap = kBuckets,
@@ -167,15 +182,27 @@ bool containsNoCase(std::string_view text, std::string_view word) {
     return false;
 }
 
+/// Any of the words between bars; no word is every release.
+bool releaseIs(std::string_view notes, std::string_view words) {
+    if (words.empty()) return true;
+    while (!words.empty()) {
+        const std::size_t bar = words.find('|');
+        if (containsNoCase(notes, words.substr(0, bar))) return true;
+        words = bar == std::string_view::npos ? std::string_view() : words.substr(bar + 1);
+    }
+    return false;
+}
+
 }  // namespace
 
 std::span<const SourceProfile> sourceProfiles() {
     return kProfiles;
 }
 
-const SourceProfile& profileOf(std::string_view source) {
+const SourceProfile& profileOf(std::string_view source, std::string_view notes) {
     for (const SourceProfile& profile : kProfiles)
-        if (containsNoCase(source, profile.match)) return profile;
+        if (containsNoCase(source, profile.match) && releaseIs(notes, profile.release))
+            return profile;
     return kProfiles[std::size(kProfiles) - 1];
 }
 

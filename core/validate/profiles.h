@@ -20,6 +20,7 @@ enum class FlopCount {
 struct SourceProfile {
     std::string_view name;
     std::string_view match;
+    std::string_view release = {};  ///< in the notes as well: releases of one framework differ
     Framework framework = Framework::Megatron;
     FlopCount flops = FlopCount::CausalHalf;
     /// Denominators of its MFU in TFLOP/s a device, 0: the catalogue's.
@@ -27,16 +28,19 @@ struct SourceProfile {
     Overlap overlap;                      ///< overlap blank; tp holds only with tp above 1
     int zero_stage = 1;                   ///< zero blank
     std::string_view recompute = "none";  ///< recompute blank, as a row would say it
-    std::int64_t micro_batch_size = 0;    ///< mbs blank: assumed and said so; 0: the row is skipped
-    bool trains_mtp = false;  ///< multi-token prediction layers of models that have them
+    bool most_chunks = false;  ///< vpp blank with pp: one layer a chunk, as far as layers divide
+    std::int64_t micro_batch_size = 0;  ///< mbs blank: assumed and said so; 0: the row is skipped
+    bool trains_mtp = false;            ///< multi-token prediction layers of models that have them
     bool fused_attention = true;
     bool fused_cross_entropy = false;
-    AllToAllAlgorithm all_to_all = AllToAllAlgorithm::Flat;
-    std::string_view why;  ///< where the defaults come from
+    AllToAllLibrary all_to_all = AllToAllLibrary::Nccl;
+    bool cuda_graphs = false;
+    std::string_view kernels = {};  ///< whose published kernel times (DeviceSpec::kernels)
+    std::string_view why = {};      ///< where the defaults come from
 };
 
 [[nodiscard]] std::span<const SourceProfile> sourceProfiles();
-/// The profile of a source's text; the last of the table takes what no other does.
-[[nodiscard]] const SourceProfile& profileOf(std::string_view source);
+/// The profile of a source and a row's notes; the last of the table takes what no other does.
+[[nodiscard]] const SourceProfile& profileOf(std::string_view source, std::string_view notes = {});
 
 }  // namespace piper

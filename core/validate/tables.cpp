@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/validate/free_text.h"
+
 namespace piper {
 namespace {
 
@@ -134,6 +136,12 @@ Result<ReferenceTables::NamedModel> ReferenceTables::model(std::string_view name
         PIPER_ASSIGN(m.num_layers, parseWhole(layers));
     }
     m.layers = layerKinds(m.num_layers, std::min(dense, m.num_layers), experts > 0);
+    if (const std::optional<double> window = numberAfter(row.text("notes"), "sliding window")) {
+        m.attention.sliding_window = static_cast<std::int64_t>(*window);
+        for (std::int64_t l = 1; mentions(row.text("notes"), "alternating") && l < m.num_layers;
+             l += 2)
+            m.attention.full_attention_layers.push_back(l);
+    }
     const bool whole = m_model_alias.at(alias, "num_layers").empty();
     out.trains_mtp = whole && row.text("notes").find("MTP") != std::string_view::npos;
     const std::vector<Error> errors = checkModel(m);

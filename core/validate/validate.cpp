@@ -102,7 +102,7 @@ void addSummaries(Validation& out) {
         }
         if (run.memory) {
             const bool allocated =
-                run.memory_kind == MemoryKind::PeakAllocated && run.memory_unit_known;
+                run.memory_kind == MeasuredMemory::PeakAllocated && run.memory_unit_known;
             (allocated ? memory : other).push_back(row.memoryError());
         }
         if (run.flops_per_token) flops.push_back(row.flopsError());

@@ -38,10 +38,10 @@ Json layoutJson(const Plan& plan) {
             {"vpp", l.vpp},       {"ep", l.ep}, {"etp", l.etp}, {"dp", l.dp}};
 }
 
-std::string_view memoryKindText(MemoryKind kind) {
-    return kind == MemoryKind::PeakAllocated  ? "peak_allocated"
-           : kind == MemoryKind::PeakReserved ? "peak_reserved"
-                                              : "other";
+std::string_view memoryKindText(MeasuredMemory kind) {
+    return kind == MeasuredMemory::PeakAllocated  ? "peak_allocated"
+           : kind == MeasuredMemory::PeakReserved ? "peak_reserved"
+                                                  : "other";
 }
 
 Json evidenceJson(const Prediction& p) {

@@ -48,6 +48,7 @@ Plan full() {
     p.fp8_parameters = true;
     p.fused_attention = false;
     p.fused_cross_entropy = true;
+    p.cuda_graphs = true;
     p.zero_stage = 1;
     p.routing_load.kind = RoutingLoadKind::Histogram;
     p.routing_load.histogram = {{1, 2, 3, 4, 5, 6, 7, 0.125}};
@@ -73,6 +74,7 @@ TEST(PlanFile, EveryFieldSurvivesTheRoundTrip) {
     EXPECT_TRUE(r->fp8_parameters);
     EXPECT_FALSE(r->fused_attention);
     EXPECT_TRUE(r->fused_cross_entropy);
+    EXPECT_TRUE(r->cuda_graphs);
     EXPECT_EQ(r->zero_stage, 1);
     EXPECT_EQ(r->routing_load, p.routing_load);
     EXPECT_EQ(r->expert_placement, p.expert_placement);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/host.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace piper {
+namespace {
+
+/// Host time of one call of a module, of its autograd node and its kernels' launches, in
+/// microseconds. Eager PyTorch with TransformerEngine or DeepSpeed's modules; compiled blocks.
+constexpr double kEagerCall = 50.0, kCompiledCall = 10.0;
+/// A replayed graph is one launch where it stands for a module's calls.
+constexpr double kGraphShare = 0.1;
+/// Backward: the autograd nodes of the input gradients, and the weight gradients' own calls.
+constexpr double kInputGradShare = 0.8, kWeightGradShare = 0.3;
+
+/// Time of compute in a long run over that of its kernels alone, by generation (A100; H100, H200,
+/// H800; B200 to GB300), and where the kernel times are TransformerEngine's own on that machine.
+constexpr double kAmpereRun = 1.27, kHopperRun = 1.26, kBlackwellRun = 1.2, kOwnKernelsRun = 1.18;
+/// A 500 W board of a 700 W device keeps a lower clock.
+constexpr double kPowerLimited = 1.25;
+/// FlashAttention-2, which PyTorch's own attention calls on Hopper, over cuDNN's kernel.
+constexpr double kFlashAttention2 = 1.6;
+
+bool names(const DeviceSpec& device, std::string_view part) {
+    return device.name.find(part) != std::string::npos;
+}
+
+bool isHopper(const DeviceSpec& d) {
+    return names(d, "H100") || names(d, "H200") || names(d, "H800");
+}
+
+double callTime(Framework framework) {
+    switch (framework) {
+        case Framework::Plain:
+            return 0.0;
+        case Framework::Megatron:
+        case Framework::DeepSpeed:
+            return kEagerCall;
+        case Framework::Torchtitan:
+            return kCompiledCall;
+    }
+    return 0.0;
+}
+
+/// Calls of one forward pass of that part of a layer: norms, projections, rotary embedding and
+/// fused attention; activation; scores, top-k and losses; sorting, counts and the exchange.
+double forwardCalls(const Plan& plan, const OperationKey& key) {
+    switch (key.phase) {
+        case Phase::Attention:
+            return plan.model.attention.kind == AttentionKind::Mla ? 20.0 : 12.0;
+        case Phase::Expert:
+            return key.layer == LayerKind::Moe && !key.shared_expert ? 14.0 : 8.0;
+        case Phase::Router:
+            return 15.0;
+        case Phase::Dispatch:
+            return 20.0;
+        case Phase::Combine:
+            return 12.0;
+        case Phase::HeadLoss:
+            return 12.0;
+        case Phase::Embedding:
+            return 4.0;
+        default:
+            return 0.0;
+    }
+}
+
+}  // namespace
+
+Seconds hostTime(const Plan& plan, const OperationKey& key) {
+    const double call = callTime(plan.framework);
+    if (call == 0.0 || plan.cluster.device.kind == DeviceKind::Cpu) return {};
+    double calls = forwardCalls(plan, key);
+    if (plan.cuda_graphs && (key.phase == Phase::Attention || key.phase == Phase::Router ||
+                             (key.phase == Phase::Expert && key.layer == LayerKind::Dense)))
+        calls *= kGraphShare;
+    if (key.kind == OperationKind::InputGrad) calls *= kInputGradShare;
+    if (key.kind == OperationKind::WeightGrad) calls *= kWeightGradShare;
+    return microseconds(call * calls);
+}
+
+double runFactor(const Plan& plan) {
+    const DeviceSpec& d = plan.cluster.device;
+    if (d.kind == DeviceKind::Cpu || !plan.cluster.curves.empty()) return 1.0;
+    const double limited = names(d, "500W") ? kPowerLimited : 1.0;
+    if (d.kernels == "te") return kOwnKernelsRun * limited;
+    if (names(d, "A100") || names(d, "A800")) return kAmpereRun * limited;
+    if (isHopper(d)) return kHopperRun * limited;
+    if (names(d, "B200") || names(d, "B300")) return kBlackwellRun * limited;
+    return limited;
+}
+
+double attentionFactor(const Plan& plan) {
+    return plan.framework == Framework::Torchtitan && isHopper(plan.cluster.device)
+               ? kFlashAttention2
+               : 1.0;
+}
+
+}  // namespace piper
