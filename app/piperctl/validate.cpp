@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
-#include "app/files/files.h"
 #include "app/common/parallel.h"
+#include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "core/base/json.h"
 #include "core/validate/frontier.h"
@@ -113,9 +113,9 @@ void printProfiles() {
     TextTable table(
         {"source", "framework", "FLOPs counted", "overlap", "zero", "recompute", "reason"});
     for (const SourceProfile& p : sourceProfiles())
-        table.add({std::string(p.name), std::string(toText(p.framework)),
-                   std::string(toText(p.flops)), overlapText(p.overlap),
-                   fmt::format("{}", p.zero_stage), std::string(p.recompute), std::string(p.why)});
+        table.add({std::string(p.name), std::string(toText(p.framework)), std::string(p.flops),
+                   overlapText(p.overlap), fmt::format("{}", p.zero_stage),
+                   std::string(p.recompute), std::string(p.why)});
     fmt::print("{}", table.text());
 }
 

@@ -200,7 +200,7 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) held[t] += kind.net[t];
         total += kind.net_total;
     }
-    const PricedSlot& tail = priced.tail;
+    const PricedSlot& tail = *priced.tail.slot;
     if (tail.slot.memory.empty() || total + tail.peak_total <= out.peak) return;
     out.peak = total + tail.peak_total;
     for (std::size_t t = 0; t < kNumMemoryTerms; ++t) out.at_peak[t] = held[t] + tail.at_peak[t];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model/flop_conventions.h"
 #include "core/validate/free_text.h"
 
 namespace piper {
@@ -284,14 +285,14 @@ std::vector<std::int64_t> unevenStageLayers(std::int64_t num_layers, std::int64_
 
 Flops countedFlopsPerToken(const MeasuredRun& run) {
     const Plan& plan = run.plan;
-    const AttentionCount count = run.profile->flops == FlopCount::CausalHalf
-                                     ? AttentionCount::CausalHalf
-                                     : AttentionCount::Full;
-    Flops flops = modelFlopsPerToken(plan.model, plan.seq_len, count).total();
-    if (run.profile->flops == FlopCount::WithRecompute &&
-        plan.recompute.granularity == RecomputeGranularity::Full)
-        flops = flops + (flops - headForwardFlops(plan.model) * 3.0) * (1.0 / 3.0);
-    return flops;
+    const SourceProfile& profile = *run.profile;
+    const bool recomputed = plan.recompute.granularity == RecomputeGranularity::Full;
+    const Result<FlopConvention> convention = findFlopConvention(
+        recomputed && !profile.flops_recompute.empty() ? profile.flops_recompute : profile.flops);
+    PIPER_CHECK(convention.ok());
+    const Flops flops = flopTable(plan.model, plan.seq_len, *convention).total();
+    // Adapters alone have weight gradients: forward and input gradients are two passes of three.
+    return run.lora ? flops * (2.0 / 3.0) : flops;
 }
 
 Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,

@@ -8,13 +8,6 @@
 
 namespace piper {
 
-/// What a source counts when it prints TFLOP/s or MFU.
-enum class FlopCount {
-    CausalHalf,     ///< model FLOPs, half of the attention square
-    FullAttention,  ///< model FLOPs, the whole square
-    WithRecompute,  ///< full attention and the forward again when layers are recomputed in full
-};
-
 /// How the rows of one source are read where they are blank: one choice for all its rows, never
 /// for one. Order of the table: the first whose `match` is in the source's text.
 struct SourceProfile {
@@ -22,7 +15,9 @@ struct SourceProfile {
     std::string_view match;
     std::string_view release = {};  ///< in the notes as well: releases of one framework differ
     Framework framework = Framework::Megatron;
-    FlopCount flops = FlopCount::CausalHalf;
+    /// What its TFLOP/s and MFU count (core/model/flop_conventions.h), and where layers are
+    /// recomputed in full, when that differs.
+    std::string_view flops = "model_flops", flops_recompute = {};
     /// Denominators of its MFU in TFLOP/s a device, 0: the catalogue's.
     double hopper_peak = 0.0, hopper_fp8_peak = 0.0, blackwell_peak = 0.0, blackwell_fp8_peak = 0.0;
     Overlap overlap;                      ///< overlap blank; tp holds only with tp above 1

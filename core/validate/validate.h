@@ -29,7 +29,14 @@ struct ValidatedRow {
 
     /// Relative errors, predicted over measured minus 1.
     [[nodiscard]] double timeError() const { return prediction.step / *run.step - 1.0; }
-    [[nodiscard]] double memoryError() const { return prediction.memory.peak / *run.memory - 1.0; }
+    [[nodiscard]] double memoryError() const { return memory() / *run.memory - 1.0; }
+    /// Allocated, or with the allocator's slack where the row reports what it reserved.
+    [[nodiscard]] Bytes memory() const {
+        const double slack = run.memory_kind == MeasuredMemory::PeakReserved
+                                 ? deviceReserve(run.plan).allocator_slack
+                                 : 0.0;
+        return prediction.memory.peak * (1.0 + slack);
+    }
     [[nodiscard]] double flopsError() const { return flops_per_token / *run.flops_per_token - 1.0; }
 };
 

@@ -86,7 +86,7 @@ Json rowJson(const ValidatedRow& row) {
         {"memory_kind", run.memory ? Json(memoryKindText(run.memory_kind)) : Json(nullptr)},
         {"flops_per_token", optional(run.flops_per_token)}};
     out["predicted"] = {{"step_seconds", number(p.step.value)},
-                        {"memory_bytes", number(p.memory.peak.value)},
+                        {"memory_bytes", number(row.memory().value)},
                         {"flops_per_token", number(row.flops_per_token.value)},
                         {"mfu", number(p.mfu)},
                         {"bubble_fraction", number(p.bubble_fraction)},

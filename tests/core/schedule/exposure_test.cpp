@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/schedule/host.h"
 #include "core/schedule/step_model.h"
 #include "tests/support/example_plans.h"
 
@@ -116,6 +117,46 @@ TEST(Exposure, OneMicroBatchHasNoPartnerForItsExchange) {
     EXPECT_EQ(shareOf(plan, overlap, dispatch), 1.0);
     plan.global_batch_size = 256;
     EXPECT_LT(shareOf(plan, overlap, dispatch), 0.9);
+}
+
+TEST(Host, SmallWorkWaitsForTheHostThatIssuesIt) {
+    Plan plan = mixtral();
+    plan.seq_len = 128;
+    plan.framework = Framework::Megatron;
+    const OperationKey router{OperationKind::Forward, Phase::Router};
+    const double eager = shareOf(plan, kNothing, router);
+    EXPECT_GT(eager, 2.0);
+    plan.cuda_graphs = true;
+    EXPECT_LT(shareOf(plan, kNothing, router), 0.5 * eager);
+    EXPECT_GE(shareOf(plan, kNothing, router), runFactor(plan));
+    // Our own worker has no calls beyond the launches that are counted already.
+    plan.framework = Framework::Plain;
+    EXPECT_EQ(hostTime(plan, router).value, 0.0);
+    EXPECT_EQ(shareOf(plan, kNothing, router), runFactor(plan));
+}
+
+TEST(Host, LargeWorkHidesTheHost) {
+    Plan plan = mixtral();
+    plan.framework = Framework::Megatron;
+    const OperationKey expert{OperationKind::Forward, Phase::Expert};
+    EXPECT_EQ(shareOf(plan, kNothing, expert), runFactor(plan));
+}
+
+TEST(Host, MeasuredCurvesNeedNoRunFactor) {
+    Plan plan = mixtral();
+    EXPECT_GT(runFactor(plan), 1.1);
+    EXPECT_LT(runFactor(plan), 1.4);
+    plan.cluster.curves.memory.push_back({gib(1), gbps(2500)});
+    EXPECT_EQ(runFactor(plan), 1.0);
+}
+
+TEST(Host, AttentionOfPytorchIsSlowerOnHopper) {
+    Plan plan = mixtral();
+    const OperationKey attention{OperationKind::Forward, Phase::Attention};
+    const double megatron = shareOf(plan, kNothing, attention);
+    plan.framework = Framework::Torchtitan;
+    EXPECT_GT(shareOf(plan, kNothing, attention), megatron * 1.02);
+    EXPECT_LT(shareOf(plan, kNothing, attention), megatron * 1.6);
 }
 
 }  // namespace
