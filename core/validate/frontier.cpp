@@ -96,7 +96,7 @@ Result<std::optional<Best>> bestOf(const Published& row, std::int64_t devices) {
             plan.global_batch_size = batchFor(mbs * ep);
             if (predictMemory(plan).verdict == FitVerdict::DoesNotFit) continue;
             PIPER_ASSIGN(Prediction p,
-                         predict(plan, PredictMode::Simulated, PredictDetail::StepOnly));
+                         predictUnchecked(plan, PredictMode::Simulated, PredictDetail::StepOnly));
             if (!best || p.flops_per_device > best->prediction.flops_per_device)
                 best = Best{plan, std::move(p)};
         }
@@ -104,10 +104,15 @@ Result<std::optional<Best>> bestOf(const Published& row, std::int64_t devices) {
     return best;
 }
 
-Result<FrontierRow> piperRow(const Published& row) {
+/// Layers are recomputed where nothing fits without: the paper does so without naming where.
+Result<FrontierRow> piperRow(Published row) {
     std::optional<Best> best;
     if (row.devices > 0) {
         PIPER_ASSIGN(best, bestOf(row, row.devices));
+        row.recompute = true;
+        if (!best) {
+            PIPER_ASSIGN(best, bestOf(row, row.devices));
+        }
     } else {
         for (std::int64_t devices = 8; devices <= 256 && !best; devices *= 2) {
             PIPER_ASSIGN(best, bestOf(row, devices));
