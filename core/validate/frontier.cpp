@@ -67,6 +67,7 @@ Result<Plan> basePlan(const Published& row, std::int64_t devices) {
     PIPER_ASSIGN(plan.cluster, defaultCluster("MI250X GCD", (devices + 7) / 8));
     plan.seq_len = row.seq_len;
     plan.precision = Precision::Fp16;
+    plan.optimizer.gradients = StateFormat::Fp16;  // 16 bytes a parameter
     if (row.recompute) plan.recompute.granularity = RecomputeGranularity::Full;
     return plan;
 }
@@ -107,14 +108,11 @@ Result<std::optional<Best>> bestOf(const Published& row, std::int64_t devices) {
 /// Layers are recomputed where nothing fits without: the paper does so without naming where.
 Result<FrontierRow> piperRow(Published row) {
     std::optional<Best> best;
-    if (row.devices > 0) {
-        PIPER_ASSIGN(best, bestOf(row, row.devices));
-        row.recompute = true;
-        if (!best) {
-            PIPER_ASSIGN(best, bestOf(row, row.devices));
-        }
-    } else {
-        for (std::int64_t devices = 8; devices <= 256 && !best; devices *= 2) {
+    for (bool again : {row.recompute, true}) {
+        row.recompute = again;
+        const std::int64_t first = row.devices > 0 ? row.devices : 8;
+        const std::int64_t last = row.devices > 0 ? row.devices : 256;
+        for (std::int64_t devices = first; devices <= last && !best; devices *= 2) {
             PIPER_ASSIGN(best, bestOf(row, devices));
         }
     }
