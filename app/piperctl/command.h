@@ -37,6 +37,7 @@ private:
     bool m_json = false;
 };
 
+void addBench(CommandSet& commands);
 void addCheck(CommandSet& commands);
 void addPredict(CommandSet& commands);
 void addSearch(CommandSet& commands);
@@ -44,7 +45,6 @@ void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
-void addBench(CommandSet& commands);
 void addExport(CommandSet& commands);
 void addCompare(CommandSet& commands);  ///< compare, stats
 

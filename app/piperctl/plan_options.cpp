@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "app/files/files.h"
+#include "core/base/json.h"
 
 namespace piper::app {
 
@@ -15,21 +16,28 @@ void addWorkloadOptions(CLI::App& app, PlanOptions& options) {
         ->check(CLI::PositiveNumber);
     app.add_option("--seq-len", options.seq_len, "Tokens of one sequence")
         ->check(CLI::PositiveNumber);
-    app.add_option("--framework", options.framework, "plain, megatron, deepspeed or torchtitan")
-        ->capture_default_str();
+    app.add_option("--framework", options.framework,
+                   "plain, megatron, deepspeed or torchtitan; default: plain");
     app.add_option("--precision", options.precision, "fp32, bf16, fp8, ...; default: bf16 on GPUs");
 }
 
 void addPlanOptions(CLI::App& app, PlanOptions& options) {
-    app.add_option("plan", options.plan, "Plan file, instead of --model and --cluster");
+    app.add_option("plan", options.plan,
+                   "Plan file, instead of --model and --cluster; other options replace its values");
     addWorkloadOptions(app, options);
     app.add_option("--layout", options.layout, "Degrees: \"pp=4 ep=8\"; dp follows from the world");
-    app.add_option("--world", options.world, "Ranks; default: every device of the cluster");
-    app.add_option("--schedule", options.schedule, "1f1b, gpipe, ...")->capture_default_str();
-    app.add_option("--micro-batch-size", options.micro_batch_size, "Sequences of one micro-batch")
+    app.add_option("--world", options.world, "Ranks; default: every device of the cluster")
         ->check(CLI::PositiveNumber);
-    app.add_option("--recompute", options.recompute, "none, selective or full")
-        ->capture_default_str();
+    app.add_option("--schedule", options.schedule,
+                   "1f1b, gpipe, ...; default: 1f1b, interleaved_1f1b with vpp above 1");
+    app.add_option("--micro-batch-size", options.micro_batch_size,
+                   "Sequences of one micro-batch; default: 1")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--recompute", options.recompute,
+                   "none, full or modules: \"moe_act,layernorm\"; default: none");
+    app.add_option("--stage-layers", options.stage_layers,
+                   "Layers of each stage chunk, \"8/7/7/8\", or a Megatron layout string");
+    app.add_option("--zero-stage", options.zero_stage, "0 to 3; default: 0");
 }
 
 Result<Plan> workloadFrom(const PlanOptions& options) {
@@ -41,7 +49,9 @@ Result<Plan> workloadFrom(const PlanOptions& options) {
     Plan plan;
     PIPER_ASSIGN(plan.model, loadModel(options.model));
     PIPER_ASSIGN(plan.cluster, loadCluster(options.cluster));
-    PIPER_ASSIGN(plan.framework, parseEnum<Framework>(options.framework, "framework"));
+    if (!options.framework.empty()) {
+        PIPER_ASSIGN(plan.framework, parseEnum<Framework>(options.framework, "framework"));
+    }
     plan.precision =
         plan.cluster.device.kind == DeviceKind::Cpu ? Precision::Fp32 : Precision::Bf16;
     if (!options.precision.empty()) {
@@ -55,18 +65,96 @@ Result<Plan> workloadFrom(const PlanOptions& options) {
     return plan;
 }
 
+namespace {
+
+Status setRecompute(Plan& plan, const std::string& text) {
+    for (const EnumName<RecomputeGranularity>& row : enumNames<RecomputeGranularity>()) {
+        if (row.name != text) continue;
+        plan.recompute = {};
+        plan.recompute.granularity = row.value;
+        if (row.value == RecomputeGranularity::Selective) plan.recompute.modules = {"core_attn"};
+        return {};
+    }
+    plan.recompute = {};
+    plan.recompute.granularity = RecomputeGranularity::Selective;
+    std::string_view rest = text;
+    while (true) {
+        const std::size_t at = rest.find(',');
+        plan.recompute.modules.emplace_back(rest.substr(0, at));
+        if (at == std::string_view::npos) return {};
+        rest.remove_prefix(at + 1);
+    }
+}
+
+Status setStageLayers(Plan& plan, const std::string& text) {
+    plan.stage_layers.clear();
+    if (text.find_first_of("EtL|") != std::string::npos) {
+        PIPER_ASSIGN(const std::vector<PipelineChunk> chunks, parsePipelineLayout(text));
+        for (const PipelineChunk& chunk : chunks) plan.stage_layers.push_back(chunk.layers);
+        return {};
+    }
+    std::string list = "[" + text + "]";
+    std::ranges::replace(list, '/', ',');
+    PIPER_ASSIGN(const Json numbers, parseJson(list, "--stage-layers"));
+    for (const Json& number : numbers) {
+        if (!number.is_number_integer() || number.get<std::int64_t>() < 0)
+            return fail(ErrorCode::InvalidInput, "--stage-layers {}: expected \"8/7/7/8\"", text);
+        plan.stage_layers.push_back(number.get<std::int64_t>());
+    }
+    return {};
+}
+
+/// Layout, schedule and options given beside a plan file or in place of one.
+Status applyPlanOptions(Plan& plan, const PlanOptions& options) {
+    if (!options.layout.empty() || options.world > 0 || options.plan.empty()) {
+        const std::int64_t world = options.world > 0 ? options.world : plan.cluster.numDevices();
+        PIPER_ASSIGN(const CompletedLayout completed,
+                     completeLayout(options.layout, world, plan.framework));
+        plan.layout = completed.layout;
+        plan.stage_layers.clear();
+        if (plan.layout.vpp > 1) plan.schedule = ScheduleKind::InterleavedOneF1B;
+    }
+    if (!options.schedule.empty()) {
+        PIPER_ASSIGN(plan.schedule, parseEnum<ScheduleKind>(options.schedule, "schedule"));
+    }
+    if (!options.recompute.empty()) PIPER_TRY(setRecompute(plan, options.recompute));
+    if (!options.stage_layers.empty()) PIPER_TRY(setStageLayers(plan, options.stage_layers));
+    if (options.zero_stage) plan.zero_stage = *options.zero_stage;
+    if (options.micro_batch_size > 0) plan.micro_batch_size = options.micro_batch_size;
+    return {};
+}
+
+/// Model, cluster, batch and sequence given beside a plan file.
+Status applyWorkloadOptions(Plan& plan, const PlanOptions& options) {
+    if (!options.model.empty()) {
+        PIPER_ASSIGN(plan.model, loadModel(options.model));
+    }
+    if (!options.cluster.empty()) {
+        PIPER_ASSIGN(plan.cluster, loadCluster(options.cluster));
+    }
+    if (!options.framework.empty()) {
+        PIPER_ASSIGN(plan.framework, parseEnum<Framework>(options.framework, "framework"));
+    }
+    if (!options.precision.empty()) {
+        PIPER_ASSIGN(plan.precision, parseEnum<Precision>(options.precision, "precision"));
+    }
+    if (options.seq_len > 0) plan.seq_len = options.seq_len;
+    if (options.global_batch_size > 0) plan.global_batch_size = options.global_batch_size;
+    return {};
+}
+
+}  // namespace
+
 Result<Plan> planFrom(const PlanOptions& options) {
-    if (!options.plan.empty()) return loadPlan(options.plan);
-    PIPER_ASSIGN(Plan plan, workloadFrom(options));
-    const std::int64_t world = options.world > 0 ? options.world : plan.cluster.numDevices();
-    PIPER_ASSIGN(const CompletedLayout completed,
-                 completeLayout(options.layout, world, plan.framework));
-    plan.layout = completed.layout;
-    PIPER_ASSIGN(plan.schedule, parseEnum<ScheduleKind>(options.schedule, "schedule"));
-    PIPER_ASSIGN(plan.recompute.granularity,
-                 parseEnum<RecomputeGranularity>(options.recompute, "recompute"));
-    plan.micro_batch_size = options.micro_batch_size;
-    if (options.global_batch_size == 0)
+    Plan plan;
+    if (options.plan.empty()) {
+        PIPER_ASSIGN(plan, workloadFrom(options));
+    } else {
+        PIPER_ASSIGN(plan, loadPlan(options.plan));
+        PIPER_TRY(applyWorkloadOptions(plan, options));
+    }
+    PIPER_TRY(applyPlanOptions(plan, options));
+    if (options.plan.empty() && options.global_batch_size == 0)
         plan.global_batch_size = plan.micro_batch_size * plan.layout.dp * 4 * plan.layout.pp;
     return plan;
 }

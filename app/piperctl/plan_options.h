@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/base/result.h"
@@ -11,20 +12,23 @@
 
 namespace piper::app {
 
-/// A plan given as a file, or as model, cluster and the numbers that matter.
+/// A plan given as a file, or as model, cluster and the numbers that matter. An option beside a
+/// plan file replaces what the file says; empty or 0: not given.
 struct PlanOptions {
     std::string plan;
     std::string model;
     std::string cluster;
     std::string layout;
-    std::string framework = "plain";
-    std::string schedule = "1f1b";
-    std::string precision;
-    std::string recompute = "none";
-    std::int64_t world = 0;  ///< 0: every device of the cluster
-    std::int64_t micro_batch_size = 1;
-    std::int64_t global_batch_size = 0;  ///< 0: one micro-batch per replica and stage
-    std::int64_t seq_len = 0;            ///< 0: 4096, or what the model allows
+    std::string framework;  ///< plain
+    std::string schedule;   ///< 1f1b; interleaved_1f1b with vpp above 1
+    std::string precision;  ///< bf16 on GPUs, fp32 on CPUs
+    std::string recompute;  ///< none
+    std::string stage_layers;
+    std::optional<int> zero_stage;       ///< 0
+    std::int64_t world = 0;              ///< every device of the cluster
+    std::int64_t micro_batch_size = 0;   ///< 1
+    std::int64_t global_batch_size = 0;  ///< four micro-batches per replica and stage
+    std::int64_t seq_len = 0;            ///< 4096, or what the model allows
 };
 
 void addPlanOptions(CLI::App& app, PlanOptions& options);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/predict/predict.h"
-
 #include <memory>
 
 #include "app/piperctl/command.h"
 #include "app/piperctl/plan_options.h"
 #include "core/base/json.h"
+#include "core/model/flop_conventions.h"
+#include "core/predict/fit.h"
+#include "core/predict/predict.h"
 
 namespace piper::app {
 namespace {
@@ -27,8 +28,9 @@ std::string seconds(const Prediction& p, Seconds value) {
 
 void printMemory(const Prediction& p) {
     const MemoryPrediction& memory = p.memory;
-    fmt::print("memory     peak {} of {} on stage {} ({}): {}\n", humanBytes(memory.peak),
-               humanBytes(memory.capacity), memory.peak_stage.value, memory.peak_operation,
+    fmt::print("memory     peak {} on stage {} ({}), {} of {} with what lies outside: {}\n",
+               humanBytes(memory.peak), memory.peak_stage.value, memory.peak_operation,
+               humanBytes(memory.device_total), humanBytes(memory.capacity),
                toText(memory.verdict));
     TextTable table({"  term", "bytes at the peak", "lifetime"});
     for (const StageMemory& stage : memory.stages) {
@@ -43,7 +45,26 @@ void printMemory(const Prediction& p) {
     fmt::print("{}", table.text());
 }
 
-void printPrediction(const Plan& plan, const Prediction& p) {
+void printFixes(const Prediction& p, const std::vector<FitChange>& changes) {
+    if (p.memory.verdict == FitVerdict::Fits) return;
+    fmt::print("fix        {}\n", fitSentence(changes));
+    for (const FitChange& change : changes)
+        fmt::print("  {:<18}{}: {}, {} a step ({:+.0f} %)\n", toText(change.kind), change.change,
+                   humanBytes(change.peak), humanSeconds(change.step),
+                   100.0 * (change.step / p.step - 1.0));
+}
+
+void printFlops(const Plan& plan) {
+    TextTable table({"  FLOPs of a token", "GFLOP, training", "forward"});
+    const FlopTable flops = flopTable(plan.model, plan.seq_len, flopConventions().front());
+    for (const FlopTerm& t : flops.terms)
+        table.add({"  " + std::string(t.name), fmt::format("{:.3f}", t.training().value / 1e9),
+                   t.formula});
+    table.add({"  sum", fmt::format("{:.3f}", flops.total().value / 1e9), ""});
+    fmt::print("{}", table.text());
+}
+
+void printPrediction(const Plan& plan, const Prediction& p, const std::vector<FitChange>& changes) {
     const Layout& l = plan.layout;
     fmt::print(
         "plan       {} on {} x {}: tp {} cp {} pp {} ep {} dp {} edp {}, {} of {} micro-batches\n",
@@ -63,6 +84,11 @@ void printPrediction(const Plan& plan, const Prediction& p) {
     }
     fmt::print("{}", table.text());
     printMemory(p);
+    printFixes(p, changes);
+    printFlops(plan);
+    if (p.price_per_step > 0.0)
+        fmt::print("price      {:.4g} a step, {:.4g} per million tokens\n", p.price_per_step,
+                   p.price_per_million_tokens);
     fmt::print("bottleneck {}\n", p.bottleneck_sentence);
     const auto evidence = p.evidence.find("step_seconds");
     if (evidence != p.evidence.end())
@@ -70,6 +96,7 @@ void printPrediction(const Plan& plan, const Prediction& p) {
                    humanSeconds(Seconds(evidence->second.low)),
                    humanSeconds(Seconds(evidence->second.high)),
                    evidence->second.extrapolated ? ", extrapolated" : "");
+    for (const std::string& warning : p.warnings) fmt::print("warning    {}\n", warning);
 }
 
 /// The closed forms of arXiv 2605.05049 for this plan, in one of the two readings.
@@ -118,10 +145,11 @@ Outcome runPredict(const PredictOptions& options, bool json) {
     PIPER_ASSIGN(
         const Prediction prediction,
         predict(plan, options.closed_form ? PredictMode::ClosedForm : PredictMode::Simulated));
+    const std::vector<FitChange> changes = smallestChanges(plan);
     if (json)
-        printJson(predictionJson(plan, prediction));
+        printJson(predictionJson(plan, prediction, changes));
     else
-        printPrediction(plan, prediction);
+        printPrediction(plan, prediction, changes);
     return prediction.memory.verdict == FitVerdict::DoesNotFit ? 1 : 0;
 }
 

@@ -73,7 +73,9 @@ std::string nearestWord(std::string_view word, std::span<const std::string_view>
     std::string_view best;
     std::size_t best_distance = static_cast<std::size_t>(-1);
     for (std::string_view candidate : candidates) {
-        const std::size_t distance = editDistance(word, candidate);
+        // A word cut short means the whole one: "dp_grad" is "dp_grad_reduce", not "tp".
+        const std::size_t distance =
+            word.size() > 2 && candidate.starts_with(word) ? 0 : editDistance(word, candidate);
         if (distance < best_distance) {
             best_distance = distance;
             best = candidate;

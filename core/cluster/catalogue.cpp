@@ -17,17 +17,19 @@ constexpr std::string_view kCpuName = "cpu";
 DeviceSpec deviceOf(const CatalogueRow& row) {
     DeviceSpec d;
     d.name = std::string(row.name);
-    const auto rate = [&](Precision precision, double value) {
-        if (value > 0) d.peak[precision] = tflops(value);
+    const auto rate = [&](Precision precision, double value, bool assumed = false) {
+        if (value <= 0) return;
+        d.peak[precision] = tflops(value);
+        if (assumed) d.assumed_peaks.push_back(precision);
     };
     rate(Precision::Bf16, row.bf16_tflops);
     rate(Precision::Fp16, row.bf16_tflops);
-    rate(Precision::Tf32, row.tf32_tflops);
-    rate(Precision::Fp32, row.fp32_tflops);
+    rate(Precision::Tf32, row.tf32_tflops, true);
+    rate(Precision::Fp32, row.fp32_tflops, true);
     rate(Precision::Fp8, row.fp8_tflops);
     rate(Precision::Fp8Block, row.fp8_tflops);
     if (row.block_scaled) rate(Precision::Mxfp8, row.fp8_tflops);
-    rate(Precision::Nvfp4, row.nvfp4_tflops);
+    rate(Precision::Nvfp4, row.nvfp4_tflops, true);
     d.memory = mib(row.memory_mib);
     d.memory_bandwidth = gbps(row.memory_gb_s);
     d.source = std::string(row.source);
@@ -114,8 +116,18 @@ std::vector<LinkLevel> cpuLevels(std::int64_t devices_per_node) {
     return out;
 }
 
+/// One 100 Gbit/s port a node (V100 nodes of nccl-tests issue 78), over TCP.
+LinkLevel plainEthernet(std::int64_t devices_per_node) {
+    constexpr double kPortGbit = 100;
+    return level("ethernet", 1 << 24, gbitps(kPortGbit / static_cast<double>(devices_per_node)),
+                 gbitps(kPortGbit), microseconds(30),
+                 "assumed: one 100 Gbit/s Ethernet port a node, TCP; calibrate to replace it",
+                 EvidenceKind::Assumed);
+}
+
 std::vector<LinkLevel> usualLevels(const CatalogueRow& row, std::int64_t devices_per_node) {
     const EvidenceKind kind = row.links_assumed ? EvidenceKind::Assumed : EvidenceKind::VendorPeak;
+    const EvidenceKind nic = row.nic_assumed ? EvidenceKind::Assumed : EvidenceKind::VendorPeak;
     // A domain wider than a node (NVL72) keeps its width; else it is the node's devices.
     const std::int64_t domain = row.scale_up_devices > row.devices_per_node
                                     ? std::max<std::int64_t>(row.scale_up_devices, devices_per_node)
@@ -125,7 +137,7 @@ std::vector<LinkLevel> usualLevels(const CatalogueRow& row, std::int64_t devices
         out.push_back(level(row.scale_up, domain, gbps(row.scale_up_gb_s), gbps(row.scale_up_gb_s),
                             microseconds(3), row.source, kind));
     out.push_back(level(row.scale_out, 1 << 24, gbitps(row.nic_gbit_s), gbitps(row.nic_gbit_s),
-                        microseconds(6), row.source, kind));
+                        microseconds(6), row.source, nic));
     return out;
 }
 
@@ -138,6 +150,21 @@ void clip(std::vector<LinkLevel>& levels, std::int64_t devices) {
     spans->domain_devices = devices;
     spans->taper = 1.0;
     levels.erase(spans + 1, levels.end());
+}
+
+std::string_view deviceName(std::string_view name) {
+    return name.substr(0, name.rfind('@'));
+}
+
+/// The fabric after '@', of which there is one: "ethernet".
+Result<bool> onEthernet(std::string_view name) {
+    const std::size_t at = name.rfind('@');
+    if (at == std::string_view::npos) return false;
+    if (lower(name.substr(at + 1)) == "ethernet") return true;
+    Error error =
+        fail(ErrorCode::NotFound, "unknown fabric '{}' of '{}'", name.substr(at + 1), name);
+    error.hint = "known: ethernet (H100 SXM@ethernet); without @ the device's usual network";
+    return error;
 }
 
 }  // namespace
@@ -179,12 +206,20 @@ Result<std::vector<LinkLevel>> defaultLevels(std::string_view device, std::int64
         return fail(ErrorCode::InvalidInput,
                     "{} nodes of {} devices: both must be between 1 and {}", nodes,
                     devices_per_node, kMost);
-    PIPER_ASSIGN(const DeviceSpec spec, findDevice(device));
+    PIPER_ASSIGN(const bool ethernet, onEthernet(device));
+    PIPER_ASSIGN(const DeviceSpec spec, findDevice(deviceName(device)));
     const CatalogueRow* row = findRow(spec.name);
     std::vector<LinkLevel> levels = row == nullptr ? cpuLevels(devices_per_node)
                                     : row->scale_out == "slingshot"
                                         ? frontierLevels()
                                         : usualLevels(*row, devices_per_node);
+    if (ethernet && row != nullptr) {
+        const auto network = std::find_if(levels.begin(), levels.end(), [&](const LinkLevel& l) {
+            return l.name == row->scale_out || l.name.starts_with("slingshot");
+        });
+        levels.erase(network, levels.end());
+        levels.push_back(plainEthernet(devices_per_node));
+    }
     clip(levels, devices_per_node * nodes);
     return levels;
 }
@@ -194,13 +229,14 @@ Result<ClusterSpec> defaultCluster(std::string_view device, std::int64_t nodes) 
         return fail(ErrorCode::InvalidInput, "{} nodes; a cluster has between 1 and {}", nodes,
                     1 << 20);
     ClusterSpec cluster;
-    PIPER_ASSIGN(cluster.device, findDevice(device));
+    PIPER_TRY(onEthernet(device));
+    PIPER_ASSIGN(cluster.device, findDevice(deviceName(device)));
     const CatalogueRow* row = findRow(cluster.device.name);
     cluster.devices_per_node = row ? row->devices_per_node : 4;
     cluster.nodes = nodes;
     cluster.name = fmt::format("{}x{} {}", nodes, cluster.devices_per_node, cluster.device.name);
-    PIPER_ASSIGN(cluster.levels,
-                 defaultLevels(cluster.device.name, cluster.devices_per_node, nodes));
+    if (deviceName(device) != device) cluster.name += " on Ethernet";
+    PIPER_ASSIGN(cluster.levels, defaultLevels(device, cluster.devices_per_node, nodes));
     return cluster;
 }
 

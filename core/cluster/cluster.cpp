@@ -60,6 +60,14 @@ Result<FlopsPerSecond> DeviceSpec::peakFor(Precision precision) const {
     return error;
 }
 
+Evidence DeviceSpec::peakEvidence(Precision precision) const {
+    Evidence out = evidence;
+    const bool assumed =
+        std::find(assumed_peaks.begin(), assumed_peaks.end(), precision) != assumed_peaks.end();
+    if (assumed) out.kind = std::max(out.kind, EvidenceKind::Assumed);
+    return out;
+}
+
 namespace {
 
 class Rules {

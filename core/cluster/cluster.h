@@ -33,8 +33,11 @@ struct DeviceSpec {
     std::string kernels;
     std::string source;
     Evidence evidence{EvidenceKind::VendorPeak, 0, 0, false};
+    std::vector<Precision> assumed_peaks;  ///< rates of `peak` that `source` does not state
 
     [[nodiscard]] Result<FlopsPerSecond> peakFor(Precision precision) const;
+    /// Evidence of that rate: the device's, or assumed.
+    [[nodiscard]] Evidence peakEvidence(Precision precision) const;
 };
 
 /// One level of the interconnect, innermost first: "nvlink", "ib", "ethernet", "shared_memory".
@@ -136,9 +139,11 @@ struct ClusterSpec {
 [[nodiscard]] Result<DeviceSpec> findDevice(std::string_view name);
 /// The usual cluster of a catalogue device: its intra-node and inter-node links. MI250X GCD gives
 /// Frontier's levels; the CPU entry gives ranks of one machine joined by shared memory.
-/// Errors: NotFound as findDevice; InvalidInput for nodes below 1.
+/// "DEVICE@ethernet" is the same devices with plain Ethernet between the nodes (or racks).
+/// Errors: NotFound as findDevice, or for an unknown fabric; InvalidInput for nodes below 1.
 [[nodiscard]] Result<ClusterSpec> defaultCluster(std::string_view device, std::int64_t nodes);
-/// The usual links of that catalogue device over so many devices; the last level spans them all.
+/// The usual links of that catalogue device ("DEVICE" or "DEVICE@ethernet") over so many devices;
+/// the last level spans them all.
 [[nodiscard]] Result<std::vector<LinkLevel>> defaultLevels(std::string_view device,
                                                            std::int64_t devices_per_node,
                                                            std::int64_t nodes);

@@ -22,6 +22,22 @@ Result<std::map<Precision, FlopsPerSecond>> readPeaks(const Json& json, const st
     return peaks;
 }
 
+Result<std::vector<Precision>> readPrecisions(const Json& json, const std::string& where) {
+    std::vector<Precision> out;
+    if (json.is_null()) return out;
+    if (!json.is_array())
+        return fail(ErrorCode::InvalidInput, "expected an array, found {}", json.type_name())
+            .at(where);
+    for (const Json& name : json) {
+        if (!name.is_string())
+            return fail(ErrorCode::InvalidInput, "expected names, found {}", name.dump()).at(where);
+        Result<Precision> precision = parseEnum<Precision>(name.get<std::string>(), "precision");
+        if (!precision.ok()) return std::move(precision).error().at(where);
+        out.push_back(*precision);
+    }
+    return out;
+}
+
 Result<DeviceSpec> readDeviceObject(const Json& json, const std::string& where) {
     ObjectReader in(json, where);
     DeviceSpec d;
@@ -34,11 +50,13 @@ Result<DeviceSpec> readDeviceObject(const Json& json, const std::string& where) 
     d.source = in.string("source", "");
     d.kernels = in.string("kernels", "");
     const Json& evidence = in.child("evidence");
+    const Json& assumed = in.child("assumed_peaks");
     PIPER_TRY(in.finish());
     if (!d.kernels.empty() && d.kernels != "te")
         return Error{ErrorCode::InvalidInput,
                      fmt::format("no kernel times are called \"{}\"", d.kernels),
                      in.path("kernels"), "", "use \"te\", or leave the key out"};
+    PIPER_ASSIGN(d.assumed_peaks, readPrecisions(assumed, in.path("assumed_peaks")));
     PIPER_ASSIGN(d.peak, readPeaks(peaks, in.path("peak_flops_per_second")));
     PIPER_ASSIGN(d.evidence, readEvidence(evidence, in.path("evidence"),
                                           Evidence{EvidenceKind::Assumed, 0, 0, false}));
@@ -70,12 +88,15 @@ Result<LinkLevel> readLevel(const Json& json, const std::string& where) {
 }
 
 Result<std::vector<LinkLevel>> readLevels(const Json& json, const ClusterSpec& cluster,
-                                          const std::string& where) {
+                                          const std::string& fabric, const std::string& where) {
     if (json.is_null()) {
+        const std::string device =
+            fabric.empty() ? cluster.device.name : cluster.device.name + "@" + fabric;
         Result<std::vector<LinkLevel>> levels =
-            defaultLevels(cluster.device.name, cluster.devices_per_node, cluster.nodes);
+            defaultLevels(device, cluster.devices_per_node, cluster.nodes);
         if (levels.ok()) return levels;
-        if (levels.error().code != ErrorCode::NotFound) return std::move(levels).error().at(where);
+        if (levels.error().code != ErrorCode::NotFound || findDevice(cluster.device.name).ok())
+            return std::move(levels).error().at(where);
         return fail(ErrorCode::InvalidInput,
                     "missing, and '{}' is not in the catalogue, so there are no usual links",
                     cluster.device.name)
@@ -106,6 +127,11 @@ Json writeDevice(const DeviceSpec& device) {
     if (!device.kernels.empty()) out["kernels"] = device.kernels;
     out["source"] = device.source;
     out["evidence"] = writeEvidence(device.evidence);
+    if (!device.assumed_peaks.empty()) {
+        out["assumed_peaks"] = Json::array();
+        for (const Precision precision : device.assumed_peaks)
+            out["assumed_peaks"].push_back(toText(precision));
+    }
     return out;
 }
 
@@ -159,6 +185,7 @@ Result<ClusterSpec> readCluster(const Json& json, std::string_view where) {
     const Json& device = in.child("device");
     cluster.devices_per_node = in.positiveInt("devices_per_node");
     cluster.nodes = in.positiveInt("nodes", 1);
+    const std::string fabric = in.string("fabric", "");
     const Json& levels = in.child("levels");
     cluster.price_per_device_hour = in.number("price_per_device_hour", 0.0);
     const Json& curves = in.child("curves");
@@ -168,7 +195,7 @@ Result<ClusterSpec> readCluster(const Json& json, std::string_view where) {
                     "missing; expected a device of the catalogue or an object with its numbers")
             .at(in.path("device"));
     PIPER_ASSIGN(cluster.device, readDevice(device, in.path("device")));
-    PIPER_ASSIGN(cluster.levels, readLevels(levels, cluster, in.path("levels")));
+    PIPER_ASSIGN(cluster.levels, readLevels(levels, cluster, fabric, in.path("levels")));
     if (!curves.is_null()) {
         PIPER_ASSIGN(cluster.curves, readCurves(curves, in.path("curves")));
     }

@@ -57,9 +57,9 @@ CostModel::CostModel(const Plan& plan)
                        : matrixRates(plan.cluster.device, headPrecision(plan.precision))),
       m_attention_rates(attentionRates(plan.cluster.device, plan.precision)),
       m_die(chipOf(plan.cluster.device.name).die),
-      m_gradient_bytes(stateBytes(plan.framework, plan.precision).gradients) {
+      m_gradient_bytes(stateBytes(plan.framework, plan.precision).gradients),
+      m_communication(plan) {
     indexCurves();
-    indexCollectives();
 }
 
 void CostModel::indexCurves() {

@@ -8,30 +8,16 @@
 #include "core/base/evidence.h"
 #include "core/base/units.h"
 #include "core/cluster/cluster.h"
+#include "core/cost/communication.h"
 #include "core/cost/device_rates.h"
 #include "core/plan/plan.h"
 #include "core/resources/work.h"
 
 namespace piper {
 
-/// A time with where it comes from.
-struct Cost {
-    Seconds time;
-    Evidence evidence;  ///< low and high in seconds
-};
-
 /// Sum of two: times and ranges add, the weaker evidence stays.
 [[nodiscard]] Cost operator+(const Cost& a, const Cost& b);
 [[nodiscard]] Cost operator*(const Cost& a, double factor);
-
-/// Where the members of one process group sit: `members[i]` of them (the asking one included) share
-/// one domain of link level i; the last entry is the size of the group.
-struct GroupSpread {
-    std::int64_t size = 1;
-    std::int64_t nodes = 1;             ///< nodes the group spans
-    std::int64_t ranks_per_node = 1;    ///< of the group on one node
-    std::vector<std::int64_t> members;  ///< [cluster.levels]
-};
 
 /// A whole MoE layer's forward pass in one fused call on one rank: both matrices of its experts
 /// with sorting, permuting and activation. `tokens` of all ep ranks together.
@@ -62,38 +48,29 @@ public:
                                    MemoryKind kind = MemoryKind::Elementwise) const;
     /// What the memory-bound part of a phase's operations does.
     [[nodiscard]] MemoryKind memoryKind(Phase phase) const;
-    [[nodiscard]] Cost communication(const CommunicationWork& work) const;
+    [[nodiscard]] Cost communication(const CommunicationWork& work) const {
+        return m_communication.cost(work);
+    }
     /// Sum of an operation's parts; `phase` selects a measured overhead where one exists.
     /// Compute of an imbalanced operation is that of the hottest rank.
     [[nodiscard]] Cost operation(const OperationWork& work, Phase phase) const;
 
     /// Placement of the group of a dimension: "tp", "cp", "dp" (with cp), "pp", "ep", "etp", "edp".
-    [[nodiscard]] GroupSpread spreadOf(std::string_view dimension) const;
+    [[nodiscard]] GroupSpread spreadOf(std::string_view dimension) const {
+        return m_communication.spreadOf(dimension);
+    }
 
 private:
     struct SizeRatio {
         double log_size = 0.0;
         double ratio = 1.0;
     };
-    /// One measured curve of a collective over message size.
-    struct CollectiveCurve {
-        CollectiveKind kind = CollectiveKind::AllToAll;
-        std::int64_t ranks = 1, ranks_per_node = 1;
-        std::vector<SizeRatio> points;  ///< by size; ratio: seconds over the alpha-beta model's
-    };
-
     void indexCurves();
-    void indexCollectives();
     [[nodiscard]] Seconds gemmModel(double groups, double m, double n, double k) const;
     [[nodiscard]] Seconds memoryModel(Bytes traffic, double kernels) const;
     [[nodiscard]] Cost measuredGemm(const GemmWork& work) const;
     [[nodiscard]] Cost gemmAt(const MatrixRates& rates, const GemmWork& work) const;
     [[nodiscard]] Cost unfusedAttention(const AttentionWork& work) const;
-    [[nodiscard]] Cost alphaBeta(CollectiveKind kind, const GroupSpread& spread,
-                                 Bytes buffer) const;
-    [[nodiscard]] GroupSpread spread(std::int64_t stride, std::int64_t size) const;
-    [[nodiscard]] const CollectiveCurve* nearestCurve(CollectiveKind kind,
-                                                      const GroupSpread& spread) const;
 
     const Plan& m_plan;
     MatrixRates m_rates;       ///< of the plan's precision
@@ -106,7 +83,7 @@ private:
     std::vector<AttentionPoint> m_attention;  ///< of the plan's precision
     std::vector<SizeRatio> m_memory;
     std::array<std::vector<SizeRatio>, kNumPhases> m_overhead;
-    std::vector<CollectiveCurve> m_collectives;
+    CommunicationModel m_communication;
 };
 
 }  // namespace piper

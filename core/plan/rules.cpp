@@ -80,6 +80,7 @@ std::vector<Violation> brokenRules(const Plan& plan, const RuleScope& scope) {
 std::vector<Violation> validatePlan(const Plan& plan) {
     RuleScope scope;
     scope.world = plan.layout.world();
+    scope.options.overlap_expert_comm = plan.overlap && plan.overlap->ep;
     if (plan.all_to_all.library == AllToAllLibrary::DeepEp) scope.options.dispatcher = "deepep";
     if (plan.all_to_all.library == AllToAllLibrary::HybridEp) scope.options.dispatcher = "hybridep";
     std::vector<Violation> violations;

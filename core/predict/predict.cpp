@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/predict/bottlenecks.h"
+#include "core/predict/prediction_evidence.h"
 
 namespace piper {
 namespace {
@@ -90,35 +91,13 @@ void setRates(Prediction& out, const Plan& plan, const StepEstimate& step, Flops
     out.hfu = ((model + again) / device_time) / peak;
 }
 
-/// A number that follows from the step time has its relative range.
-Evidence scaledEvidence(const Cost& cost, double value, bool inverse) {
-    Evidence out = cost.evidence;
-    const double t = cost.time.value;
-    const double low = out.low > 0.0 ? out.low / t : 1.0,
-                 high = out.high > 0.0 ? out.high / t : 1.0;
-    out.low = inverse ? value / high : value * low;
-    out.high = inverse ? value / low : value * high;
-    return out;
-}
-
-void setEvidence(Prediction& out, const std::array<Cost, kNumPhases>& phases) {
-    Cost sum;
-    for (std::size_t p = 0; p < kNumPhases; ++p) {
-        if (phases[p].time.value <= 0.0) continue;
-        sum = sum.time.value > 0.0 ? sum + phases[p] : phases[p];
-        out.evidence[fmt::format("phase_seconds.{}", toText(static_cast<Phase>(p)))] =
-            phases[p].evidence;
-    }
-    if (sum.time.value <= 0.0) return;
-    out.evidence["step_seconds"] = scaledEvidence(sum, out.step.value, false);
-    out.evidence["mfu"] = scaledEvidence(sum, out.mfu, true);
-    out.evidence["hfu"] = scaledEvidence(sum, out.hfu, true);
-    out.evidence["tokens_per_second_per_device"] =
-        scaledEvidence(sum, out.tokens_per_second_per_device, true);
-    out.evidence["tflops_per_device"] = scaledEvidence(sum, inTflops(out.flops_per_device), true);
-    // Shapes times element sizes; the range is what allocators and workspaces add.
-    const double peak = out.memory.peak.value;
-    out.evidence["memory.peak_bytes"] = {EvidenceKind::Published, peak, peak * 1.1, false};
+/// Devices of the whole plan are paid for, whether they work or wait.
+void setPrice(Prediction& out, const Plan& plan) {
+    const double hour = plan.cluster.price_per_device_hour;
+    if (hour <= 0.0) return;
+    const double tokens = static_cast<double>(plan.global_batch_size * plan.seq_len);
+    out.price_per_step = hour * static_cast<double>(plan.layout.world()) * out.step.value / 3600.0;
+    out.price_per_million_tokens = out.price_per_step / tokens * 1e6;
 }
 
 Result<Seconds> exposedPipeline(const StepEstimate& step, const PlayStep& play) {
@@ -160,13 +139,17 @@ Result<Prediction> predictUnchecked(const Plan& plan, PredictMode mode, PredictD
     Prediction out;
     setTimes(out, step);
     setRates(out, plan, step, peak);
+    setPrice(out, plan);
     out.memory = memoryOf(plan, step);
     if (detail == PredictDetail::StepOnly) return out;
-    setEvidence(out, model.phaseCosts());
-    if (detail == PredictDetail::WithEvidence) return out;
+    if (detail == PredictDetail::WithEvidence) {
+        addEvidence(out, plan, model.phaseCosts());
+        return out;
+    }
     PIPER_ASSIGN(out.exposed[static_cast<std::size_t>(Phase::PpComm)], exposedPipeline(step, play));
     PIPER_ASSIGN(out.bottlenecks, findBottlenecks(plan, cost, step, play));
     out.bottleneck_sentence = bottleneckSentence(out.bottlenecks);
+    addEvidence(out, plan, model.phaseCosts());
     return out;
 }
 

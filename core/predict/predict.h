@@ -33,6 +33,8 @@ struct Bottleneck {
     BottleneckKind kind = BottleneckKind::Compute;
     double share_of_step = 0.0;
     Seconds step_without_it;
+    std::string sentence;  ///< what it is, its share and the step without it
+    std::string remedy;    ///< placement: the setting that ends it, "rank_order=..."
 };
 
 enum class FitVerdict { Fits, Tight, DoesNotFit };  ///< Tight: over 90 % of the capacity
@@ -64,6 +66,9 @@ struct Prediction {
     std::vector<Bottleneck> bottlenecks;       ///< largest share first
     std::map<std::string, Evidence> evidence;  ///< key of the JSON -> evidence
     std::string bottleneck_sentence;
+    std::vector<std::string> warnings;      ///< what the numbers do not rest on
+    double price_per_million_tokens = 0.0;  ///< in the cluster's currency; 0: price unknown
+    double price_per_step = 0.0;
 };
 
 /// How exact the step time is: the closed form (microseconds) or the simulated schedule.
@@ -90,7 +95,11 @@ struct PredictedRun {
 };
 [[nodiscard]] Result<PredictedRun> predictRun(const Plan& plan, bool every_rank, int steps = 1);
 
-/// The document of `piperctl predict --json` (keys of docs/commands.md).
+struct FitChange;  // core/predict/fit.h
+
+/// The document of `piperctl predict --json` (keys of docs/commands.md). `changes`: memory.fix.
+[[nodiscard]] Json predictionJson(const Plan& plan, const Prediction& prediction,
+                                  const std::vector<FitChange>& changes);
 [[nodiscard]] Json predictionJson(const Plan& plan, const Prediction& prediction);
 
 }  // namespace piper

@@ -38,6 +38,7 @@ OperationWork routedExchange(const Plan& plan, const OperationKey& key, StageId 
     c.bytes = Bytes(sent * (ep - 1.0) / ep * row);
     c.hottest_bytes = c.bytes * stageImbalance(plan, stage);
     c.messages = plan.layout.ep - 1;
+    c.combine = key.phase == Phase::Combine;
     work.communication = c;
     return work;
 }
@@ -50,11 +51,12 @@ OperationWork collective(CollectiveKind kind, const char* dimension, std::int64_
     c.kind = kind;
     c.dimension = dimension;
     c.group_size = group;
-    c.bytes = buffer;
-    c.hottest_bytes = buffer;
+    // A ring takes g - 1 steps of a g-th of the buffer, an all-reduce twice that.
+    const std::int64_t passes = kind == CollectiveKind::AllReduce ? 2 : 1;
+    c.bytes = buffer * (asDouble(passes) * asDouble(group - 1) / asDouble(group));
+    c.hottest_bytes = c.bytes;
     c.calls = calls;
-    // A ring takes g - 1 steps, an all-reduce twice that.
-    c.messages = calls * (group - 1) * (kind == CollectiveKind::AllReduce ? 2 : 1);
+    c.messages = calls * (group - 1) * passes;
     work.communication = c;
     return work;
 }

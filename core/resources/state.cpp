@@ -2,7 +2,6 @@
 // What lives from start to end: weights, gradients, master weights, optimizer state, and what the
 // GEMM library keeps for itself.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "core/resources/memory_table.h"
@@ -65,10 +64,18 @@ StateBytes chosenBytes(const Plan& plan, OptimizerKind kind) {
 
 /// Shapes of the layer weights of a stage on one rank; equal shapes once.
 double distinctShapeElements(const Plan& plan, StageId stage) {
-    std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+    std::vector<Projection> shapes;
+    shapes.reserve(12);
+    double sum = 0.0;
     const auto add = [&](const std::vector<Projection>& projections) {
-        for (const Projection& p : projections)
-            if (p.in > 0 && p.out > 0) shapes.insert({p.in, p.out});
+        for (const Projection& p : projections) {
+            const bool known = std::any_of(shapes.begin(), shapes.end(), [&](const Projection& s) {
+                return s.in == p.in && s.out == p.out;
+            });
+            if (known) continue;
+            shapes.push_back(p);
+            sum += asDouble(p.in) * asDouble(p.out);
+        }
     };
     bool dense = false, moe = false;
     for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
@@ -83,8 +90,6 @@ double distinctShapeElements(const Plan& plan, StageId stage) {
         add(mlpProjections(h, expertWidth(plan), plan.model.moe->mlp));
         add(mlpProjections(h, sharedExpertWidth(plan), plan.model.moe->mlp));
     }
-    double sum = 0.0;
-    for (const auto& [in, out] : shapes) sum += asDouble(in) * asDouble(out);
     return sum;
 }
 
@@ -250,6 +255,7 @@ std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage) {
 
 std::vector<MemoryEntry> optimizerTransients(const Plan& plan, StageId stage) {
     const StateBytes b = stateBytes(plan), end = endStateBytes(plan);
+    if (b.step_gradient + end.step_gradient <= 0.0) return {};
     if (plan.offload.optimizer && plan.offload.fraction >= 1.0) return {};  // the host converts
     StateTable table(plan, stage);
     table.add(MemoryTerm::Gradients, kStep, {b.step_gradient, end.step_gradient}, 1);

@@ -81,14 +81,20 @@ std::vector<MemoryEntry> mlpTransients(const Plan& plan, LayerKind kind, double 
 /// The layer's own tensors that are computed again for its backward pass.
 void addRecomputed(std::vector<MemoryEntry>& moment, const Plan& plan, LayerKind kind,
                    double imbalance) {
-    Plan whole = plan;
-    whole.recompute = {};
-    const std::vector<MemoryEntry> kept = layerActivations(plan, kind, imbalance);
     const bool full = plan.recompute.granularity == RecomputeGranularity::Full;
+    std::vector<MemoryEntry> kept, all;
+    if (full) {  // which leaves layerActivations whole
+        all = layerActivations(plan, kind, imbalance);
+    } else {
+        kept = layerActivations(plan, kind, imbalance);
+        Plan whole = plan;
+        whole.recompute = {};
+        all = layerActivations(whole, kind, imbalance);
+    }
     const double layers = full && plan.recompute.method == RecomputeMethod::Uniform
                               ? asDouble(std::max<std::int64_t>(1, plan.recompute.num_layers))
                               : 1.0;
-    for (MemoryEntry e : layerActivations(whole, kind, imbalance)) {
+    for (MemoryEntry& e : all) {
         const bool there =
             !full && std::any_of(kept.begin(), kept.end(),
                                  [&](const MemoryEntry& k) { return k.name == e.name; });
@@ -134,10 +140,13 @@ MemoryEntry boundaryEntry(const Plan& plan) {
 LogitBytes logitBytes(const Plan& plan) {
     // In place: a fused cross-entropy, and our worker, turn the logits into their gradient.
     if (plan.framework == Framework::Plain) return {4.0, 0.0};
-    if (plan.fused_cross_entropy) return {activationElementBytes(plan.precision).value, 0.0};
+    // torchtitan's compiled loss makes no fp32 logits, but an fp32 gradient.
+    const double compiled = plan.framework == Framework::Torchtitan ? 4.0 : 0.0;
+    if (plan.fused_cross_entropy) return {activationElementBytes(plan.precision).value, compiled};
     // Megatron-LM: 16-bit logits beside the fp32 softmax, which becomes the gradient.
     if (plan.framework == Framework::Megatron) return {6.0, 0.0};
-    return {8.0, 4.0};  // fp32 logits, probabilities, and a gradient
+    // PyTorch's own: 16-bit logits, their fp32 copy, its log-softmax; then an fp32 gradient.
+    return plan.precision == Precision::Fp32 ? LogitBytes{8.0, 4.0} : LogitBytes{10.0, 4.0};
 }
 
 std::vector<MemoryEntry> headTransients(const Plan& plan) {

@@ -54,14 +54,15 @@ struct CommunicationWork {
     CollectiveKind kind = CollectiveKind::AllToAll;
     std::string dimension;  ///< group: "ep", "tp", "cp", "dp", "edp", "pp"
     std::int64_t group_size = 1;
-    /// AllToAll, PointToPoint: payload this rank hands to the transport for other ranks, mean over
-    /// ranks. AllReduce, AllGather, ReduceScatter: the whole buffer (of AllGather the gathered
-    /// one), of all `calls` together.
+    /// Payload this rank hands to the transport for other ranks, of all `calls` together, mean over
+    /// ranks; what the worker's transport counts. Of a buffer B (of an all-gather the gathered one)
+    /// over a group of g: all-gather and reduce-scatter (g - 1) / g B, all-reduce twice that.
     Bytes bytes;
     /// The same on the hottest rank under the plan's routing load.
     Bytes hottest_bytes;
     std::int64_t messages = 0;
     std::int64_t calls = 1;  ///< the bytes are split evenly over this many calls
+    bool combine = false;    ///< AllToAll: rows go back to where their tokens came from
 };
 
 /// What one operation of a schedule is made of; the cost model turns it into seconds.

@@ -41,7 +41,7 @@ struct Operation {
     ModelChunkId model_chunk;
     StageId peer;  ///< Send, Receive: the other stage
     Flops flops;
-    Bytes bytes;  ///< communication: payloadBytes of its work (a Receive: of its Send)
+    Bytes bytes;  ///< communication: the payload of its work (a Receive: of its Send)
     /// Operations of the same program that must have ended; those earlier on the same lane are
     /// implied. On lane pp sends and receives do not wait for each other.
     std::vector<std::int32_t> dependencies;
@@ -74,10 +74,6 @@ struct Schedule {
 
 /// "input_grad attention layer 3 micro-batch 2": for messages and hover texts.
 [[nodiscard]] std::string describe(const Operation& operation);
-
-/// Payload one rank hands to the transport for other ranks: of an all-gather and a reduce-scatter
-/// (g-1)/g of the buffer, of an all-reduce twice that.
-[[nodiscard]] Bytes payloadBytes(const CommunicationWork& work);
 
 /// Kinds that makeSlots generates today, in the order they are tried.
 [[nodiscard]] std::vector<ScheduleKind> generatedSchedules();

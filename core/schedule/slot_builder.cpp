@@ -27,21 +27,6 @@ bool isStageWork(const Plan& plan, const OperationKey& key) {
            plan.routing_load.kind != RoutingLoadKind::Uniform;
 }
 
-Bytes payloadBytes(const CommunicationWork& work) {
-    const auto group = static_cast<double>(std::max<std::int64_t>(1, work.group_size));
-    switch (work.kind) {
-        case CollectiveKind::AllToAll:
-        case CollectiveKind::PointToPoint:
-            return work.bytes;
-        case CollectiveKind::AllReduce:
-            return work.bytes * (2.0 * (group - 1.0) / group);
-        case CollectiveKind::AllGather:
-        case CollectiveKind::ReduceScatter:
-            return work.bytes * ((group - 1.0) / group);
-    }
-    return work.bytes;
-}
-
 bool SlotBuilder::hasWork(const OperationKey& key) const {
     const OperationWork& work = m_work.of(key, m_stage);
     return work.communication || work.attention || !work.gemms.empty() ||
@@ -70,7 +55,7 @@ std::int32_t SlotBuilder::add(const OperationKey& key, const Ids& after, std::in
     }
     const OperationWork& work = m_work.of(key, m_stage);
     op.flops = work.flops();
-    if (work.communication) op.bytes = payloadBytes(*work.communication);
+    if (work.communication) op.bytes = work.communication->bytes;
     m_operations.push_back(std::move(op));
     return m_operations.back().id;
 }

@@ -2,10 +2,14 @@
 #include "ui/plots/plot_frame.h"
 
 #include <QEvent>
+#include <QFontMetrics>
 #include <QHelpEvent>
 #include <QLabel>
+#include <QResizeEvent>
 #include <QToolTip>
 #include <QVBoxLayout>
+
+#include <algorithm>
 
 #include "ui/plots/qcustomplot_include.h"
 
@@ -74,7 +78,16 @@ void PlotFrame::changeEvent(QEvent* event) {
     }
 }
 
+/// So many numbers below the plot as stand beside each other without touching.
+void PlotFrame::fitTicks(int width) {
+    const int label = QFontMetrics(font()).horizontalAdvance(QStringLiteral("0000000"));
+    // A good third of a bar chart is the names of its rows.
+    m_plot->xAxis->ticker()->setTickCount(std::clamp(width * 3 / 5 / label, 2, 8));
+}
+
 bool PlotFrame::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == m_plot && event->type() == QEvent::Resize)
+        fitTicks(static_cast<QResizeEvent*>(event)->size().width());
     if (watched == m_plot && event->type() == QEvent::ToolTip) {
         const auto* help = static_cast<QHelpEvent*>(event);
         const QString text = hoverText(help->pos());

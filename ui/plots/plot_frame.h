@@ -27,6 +27,8 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
+    void fitTicks(int width);
+
     QLabel* m_title;
     QCustomPlot* m_plot;
 };

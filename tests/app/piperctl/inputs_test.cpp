@@ -31,8 +31,9 @@ TEST(Piperctl, WithoutACommandPrintsHelpAndFails) {
 }
 
 TEST(Piperctl, EveryCommandHasHelp) {
-    for (const char* command : {"check", "predict", "search", "run", "jobs", "attach", "cancel",
-                                "fetch", "session", "calibrate", "compare", "stats", "export"}) {
+    for (const char* command :
+         {"check", "predict", "search", "run", "jobs", "attach", "cancel", "fetch", "session",
+          "calibrate", "compare", "stats", "export", "bench"}) {
         const CommandResult r = piperctl({command, "--help"});
         EXPECT_EQ(r.exit_status, 0) << command;
         EXPECT_NE(r.output.find("--json"), std::string::npos) << command;

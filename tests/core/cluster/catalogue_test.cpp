@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "core/base/json.h"
 #include "core/cluster/cluster.h"
 
 namespace piper {
@@ -89,6 +90,49 @@ TEST(Catalogue, FrontierLevels) {
     const ClusterSpec small = *defaultCluster("Frontier", 4);
     ASSERT_EQ(small.levels.size(), 3u);
     EXPECT_DOUBLE_EQ(small.levels.back().taper, 1.0);
+}
+
+TEST(Catalogue, TheSameDevicesOnEthernet) {
+    const ClusterSpec usual = *defaultCluster("H100 SXM", 8);
+    const ClusterSpec plain = *defaultCluster("h100@ethernet", 8);
+    EXPECT_EQ(plain.device.name, usual.device.name);
+    ASSERT_EQ(plain.levels.size(), 2u);
+    EXPECT_EQ(plain.levels[0].name, "nvlink");
+    EXPECT_EQ(plain.levels[1].name, "ethernet");
+    EXPECT_DOUBLE_EQ(plain.levels[1].bandwidth.value, 100e9 / 8 / 8);  // a port for 8 devices
+    EXPECT_DOUBLE_EQ(plain.levels[1].port_bandwidth.value, 100e9 / 8);
+    EXPECT_EQ(plain.levels[1].evidence.kind, EvidenceKind::Assumed);
+    // Ethernet between the racks, NVLink inside them; Frontier's nodes without Slingshot.
+    EXPECT_EQ(defaultCluster("GB200@ethernet", 36)->levels[0].domain_devices, 72);
+    EXPECT_EQ(defaultCluster("MI250X@Ethernet", 256)->levels.back().name, "ethernet");
+    const auto unknown = defaultCluster("H100@token_ring", 8);
+    ASSERT_FALSE(unknown.ok());
+    EXPECT_NE(unknown.error().text().find("token_ring"), std::string::npos);
+    const auto file = readClusterText(
+        R"({"format_version": 1, "device": "H100", "devices_per_node": 8, "nodes": 4,
+            "fabric": "ethernet"})",
+        "c.json");
+    ASSERT_TRUE(file.ok()) << file.error().text();
+    EXPECT_EQ(file->levels.back().name, "ethernet");
+    EXPECT_FALSE(readClusterText(R"({"format_version": 1, "device": "H100", "devices_per_node": 8,
+                                     "fabric": "string"})",
+                                 "c.json")
+                     .ok());
+}
+
+TEST(Catalogue, RatesThatNoSourceStatesAreAssumed) {
+    const DeviceSpec b200 = *findDevice("B200");
+    EXPECT_EQ(b200.peakEvidence(Precision::Bf16).kind, EvidenceKind::VendorPeak);
+    EXPECT_EQ(b200.peakEvidence(Precision::Nvfp4).kind, EvidenceKind::Assumed);
+    EXPECT_EQ(findDevice("H100")->peakEvidence(Precision::Tf32).kind, EvidenceKind::Assumed);
+    // The NICs of an A100 node are an assumption of the source, its NVLink is not.
+    const ClusterSpec a100 = *defaultCluster("A100", 2);
+    EXPECT_EQ(a100.levels[0].evidence.kind, EvidenceKind::VendorPeak);
+    EXPECT_EQ(a100.levels[1].evidence.kind, EvidenceKind::Assumed);
+    ClusterSpec written = a100;
+    const auto again = readCluster(writeCluster(written), "again");
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    EXPECT_EQ(again->device.assumed_peaks, a100.device.assumed_peaks);
 }
 
 TEST(Catalogue, ImpossibleSizesAreRefused) {

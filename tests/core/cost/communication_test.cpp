@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string_view>
 
 #include "core/cost/cost.h"
+#include "tests/core/cost/groups.h"
 #include "tests/core/resources/plans.h"
 
 namespace piper {
@@ -12,8 +12,13 @@ namespace {
 
 using test::smallPlan;
 
+/// What a rank sends of a call over its whole `buffer` (of an all-to-all: to the others).
 CommunicationWork exchange(CollectiveKind kind, const char* dimension, std::int64_t group,
                            double buffer) {
+    const double g = static_cast<double>(group);
+    if (kind == CollectiveKind::AllReduce) buffer *= 2.0 * (g - 1.0) / g;
+    if (kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter)
+        buffer *= (g - 1.0) / g;
     CommunicationWork w;
     w.kind = kind;
     w.dimension = dimension;
@@ -60,12 +65,12 @@ TEST(Spread, AgreesWithTheProcessGridForEveryOrder) {
             const ProcessGrid grid(layout, order);
             for (const char* dimension : {"tp", "cp", "pp", "ep", "etp", "edp"}) {
                 const std::vector<RankId> group = grid.group(RankId(0), dimension);
-                std::set<std::int32_t> nodes;
-                for (const RankId r : group) nodes.insert(r.value / 8);
+                const test::WorstGroup worst = test::worstGroup(grid, layout, dimension, 8);
                 const GroupSpread spread = model.spreadOf(dimension);
                 EXPECT_EQ(spread.size, static_cast<std::int64_t>(group.size()))
                     << dimension << " of " << order;
-                EXPECT_EQ(spread.nodes, static_cast<std::int64_t>(nodes.size()))
+                EXPECT_EQ(spread.nodes, worst.nodes) << dimension << " of " << order;
+                EXPECT_EQ(spread.ranks_per_node, worst.ranks_per_node)
                     << dimension << " of " << order;
             }
         }

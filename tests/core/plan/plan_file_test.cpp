@@ -53,7 +53,7 @@ Plan full() {
     p.routing_load.kind = RoutingLoadKind::Histogram;
     p.routing_load.histogram = {{1, 2, 3, 4, 5, 6, 7, 0.125}};
     p.expert_placement = {7, 6, 5, 4, 3, 2, 1, 0};
-    p.all_to_all = {AllToAllAlgorithm::Node, AllToAllLibrary::DeepEp, 4, 2};
+    p.all_to_all = {AllToAllAlgorithm::Node, AllToAllLibrary::Nccl, 4, 2};
     p.overlap = Overlap{false, true, false, true, true, false};
     return p;
 }

@@ -88,6 +88,8 @@ ModelSpec modelOf(const Row& row) {
 Recompute recomputeOf(const Row& row) {
     Recompute r;
     if (row.at("recompute") == "none" || row.at("recompute").empty()) return r;
+    r.granularity = RecomputeGranularity::Full;
+    if (row.at("recompute") == "full") return r;
     r.granularity = RecomputeGranularity::Selective;
     std::stringstream in(row.at("recompute"));
     for (std::string module; std::getline(in, module, '+');) r.modules.push_back(module);
@@ -115,6 +117,7 @@ Plan planOf(const Row& row) {
     p.optimizer.second_moment = p.optimizer.first_moment;
     p.fused_attention = number(row, "fused_attention") == 1;
     p.fused_cross_entropy = number(row, "fused_ce") == 1;
+    p.fp8_parameters = row.at("group") == "bridge_fp8";
     if (!row.at("capacity").empty()) p.capacity_factor = std::stod(row.at("capacity"));
     if (row.at("group") == "zb_pp") {  // the first and the last stage have one layer fewer
         const std::int64_t chunks = p.layout.pp * p.layout.vpp;
@@ -148,7 +151,9 @@ std::vector<double> errorsOf(const std::string& group) {
         if (row.at("group") != group) continue;
         const Plan plan = planOf(row);
         std::string where;
-        const double ours = highest(plan, &where).value / unitOf(row);
+        // peak_reserved counts the caching allocator's slack, peak_allocated does not.
+        const double slack = group == "torchtitan" ? deviceReserve(plan).allocator_slack : 0.0;
+        const double ours = highest(plan, &where).value * (1.0 + slack) / unitOf(row);
         const double measured = std::stod(row.at("memory"));
         errors.push_back(ours / measured - 1.0);
         fmt::print(
@@ -179,6 +184,21 @@ TEST(PublishedMemory, MegatronBridgeRecipesOnH100) {
     ASSERT_EQ(errors.size(), 6u);
     EXPECT_LT(quantile(errors, 0.5), 0.05);
     EXPECT_LT(quantile(errors, 1.0), 0.08);
+}
+
+/// Llama-3-70B in fp8 with fp8 weights, supervised fine-tuning on packed data.
+TEST(PublishedMemory, MegatronBridgeInFp8) {
+    const std::vector<double> errors = errorsOf("bridge_fp8");
+    ASSERT_EQ(errors.size(), 2u);
+    EXPECT_LT(quantile(errors, 1.0), 0.20);
+}
+
+/// max_memory_reserved of torchtitan's tables.
+TEST(PublishedMemory, TorchtitanReserved) {
+    const std::vector<double> errors = errorsOf("torchtitan");
+    ASSERT_EQ(errors.size(), 9u);
+    EXPECT_LT(quantile(errors, 0.5), 0.05);
+    EXPECT_LT(quantile(errors, 1.0), 0.15);
 }
 
 TEST(PublishedMemory, ZeroBubbleTablesOnA100) {

@@ -172,11 +172,11 @@ TEST(Work, GradientsOfBothGrids) {
         work(plan, OperationKind::AllReduce, Phase::DpComm, Pass::Backward, LayerKind::Dense);
     EXPECT_EQ(dense.communication->dimension, "dp");
     EXPECT_EQ(dense.communication->group_size, 4);
-    EXPECT_EQ(dense.communication->bytes.value, p.dense * 4);
+    EXPECT_EQ(dense.communication->bytes.value, p.dense * 4 * 2 * 3 / 4);
     const auto expert = work(plan, OperationKind::AllReduce, Phase::DpComm, Pass::Backward);
     EXPECT_EQ(expert.communication->dimension, "edp");
     EXPECT_EQ(expert.communication->group_size, 2);
-    EXPECT_EQ(expert.communication->bytes.value, p.expert * 4);
+    EXPECT_EQ(expert.communication->bytes.value, p.expert * 4 * 2 * 1 / 2);
     plan.zero_stage = 1;
     EXPECT_FALSE(work(plan, OperationKind::AllReduce, Phase::DpComm, Pass::Backward).communication);
     EXPECT_TRUE(
@@ -204,7 +204,7 @@ TEST(Work, TensorAndPipelineParallelPayloads) {
     const double stream = 64.0 * 64 * 4;
     const auto reduce =
         work(plan, OperationKind::AllReduce, Phase::TpComm, Pass::Forward, LayerKind::Dense);
-    EXPECT_EQ(reduce.communication->bytes.value, 2 * stream);
+    EXPECT_EQ(reduce.communication->bytes.value, 2 * stream * 2 * 1 / 2);
     EXPECT_EQ(reduce.communication->calls, 2);
     EXPECT_FALSE(work(plan, OperationKind::AllGather, Phase::TpComm).communication);
     EXPECT_EQ(work(plan, OperationKind::Send, Phase::PpComm).communication->bytes.value, stream);
@@ -212,7 +212,7 @@ TEST(Work, TensorAndPipelineParallelPayloads) {
     EXPECT_FALSE(work(plan, OperationKind::AllReduce, Phase::TpComm).communication);
     EXPECT_EQ(work(plan, OperationKind::AllGather, Phase::TpComm, Pass::Backward, LayerKind::Dense)
                   .communication->bytes.value,
-              4 * stream);
+              4 * stream / 2);
     EXPECT_EQ(work(plan, OperationKind::Send, Phase::PpComm).communication->bytes.value,
               stream / 2);
     EXPECT_FALSE(work(smallPlan({}), OperationKind::Send, Phase::PpComm).communication);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "app/piperctl/command.h"
+
+namespace piper::app {
+
+/// Options of `piperctl bench SUBJECT`; a subject reads those it names in its help.
+struct BenchOptions {
+    std::string subject;
+    std::string published;   ///< table of published figures
+    std::string cluster;     ///< roofs of its links
+    std::string by = "row";  ///< what falls out together
+    std::int64_t leave_out = 0;
+    std::string plan;
+    double seconds = 1.0;  ///< of each measurement
+};
+
+/// Collectives: published times against the model, or the roofs of a cluster's links.
+[[nodiscard]] Outcome benchCollectives(const BenchOptions& options, bool json);
+/// Predictions a second on one core.
+[[nodiscard]] Outcome benchPredict(const BenchOptions& options, bool json);
+
+}  // namespace piper::app

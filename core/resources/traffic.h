@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/units.h"
+#include "core/plan/plan.h"
+
+namespace piper {
+
+/// Bytes that one token makes its rank hand to others in the forward pass, over all layers of the
+/// model. Rows that stay on their rank count nothing.
+struct TokenTraffic {
+    Bytes dispatch;        ///< router_topk * hidden * element * (1 - 1 / ep) for each MoE layer
+    Bytes combine;         ///< the same back
+    Bytes between_nodes;   ///< part of both that goes to ranks of other nodes, a row each
+    Bytes stage_boundary;  ///< hidden * element for each boundary between pipeline stages
+};
+
+/// Under uniform routing. Source: the arithmetic of
+/// https://github.com/marin-community/marin/issues/7706, which its counters confirm.
+/// Errors: none; the plan was validated.
+[[nodiscard]] TokenTraffic tokenTraffic(const Plan& plan);
+
+}  // namespace piper
