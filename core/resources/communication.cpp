@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/resources/shard.h"
 
 namespace piper {
@@ -134,7 +135,9 @@ OperationWork dataParallel(const Plan& plan, const OperationKey& key, StageId st
     const StageParameters p = stageParameters(plan, stage);
     const StateBytes b = stateBytes(plan.framework, plan.precision);
     const double elements = expert ? p.expert : p.dense;
-    const std::int64_t group = expert ? l.edp() : l.dp * l.cp;
+    // The other copy of a bidirectional pipeline is another replica.
+    const std::int64_t copies = pipelineShape(plan).modelCopies();
+    const std::int64_t group = (expert ? l.edp() : l.dp * l.cp) * copies;
     const char* dimension = expert ? "edp" : "dp";
     const std::int64_t rounds = plan.zero_stage >= 3 ? plan.numMicroBatches() : 1;
     if (key.kind == OperationKind::AllReduce && plan.zero_stage == 0)

@@ -32,7 +32,7 @@ void append(std::vector<MemoryEntry>& to, const std::vector<MemoryEntry>& from, 
 
 StageLayerCount countLayers(const Plan& plan, StageId stage) {
     StageLayerCount count;
-    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         const std::int64_t again = recomputedLayers(plan, range.size());
@@ -44,7 +44,7 @@ StageLayerCount countLayers(const Plan& plan, StageId stage) {
                 (moe ? count.moe : count.dense) += 1.0;
         }
     }
-    if (stage.value + 1 == plan.layout.pp) {
+    if (holdsHead(pipelineShape(plan), stage)) {
         const double mtp = static_cast<double>(plan.model.mtp_num_layers);
         (lastLayerKind(plan.model) == LayerKind::Moe ? count.moe : count.dense) += mtp;
     }
@@ -54,12 +54,12 @@ StageLayerCount countLayers(const Plan& plan, StageId stage) {
 std::vector<MemoryEntry> keptPerMicroBatch(const Plan& plan, StageId stage,
                                            const StageLayerCount& count, double imbalance) {
     std::vector<MemoryEntry> kept;
-    if (stage.value == 0) append(kept, embeddingActivations(plan), 1.0);
+    if (holdsEmbedding(pipelineShape(plan), stage)) append(kept, embeddingActivations(plan), 1.0);
     const double recomputed = count.recomputed_dense + count.recomputed_moe;
     if (recomputed > 0.0) append(kept, layerCheckpoint(plan), recomputed);
     if (count.dense > 0.0) append(kept, layerActivations(plan, LayerKind::Dense), count.dense);
     if (count.moe > 0.0) append(kept, layerActivations(plan, LayerKind::Moe, imbalance), count.moe);
-    if (stage.value + 1 == plan.layout.pp) append(kept, headActivations(plan), 1.0);
+    if (holdsHead(pipelineShape(plan), stage)) append(kept, headActivations(plan), 1.0);
     return kept;
 }
 
@@ -102,26 +102,7 @@ std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers) {
 }
 
 std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage) {
-    const std::int64_t m = std::max<std::int64_t>(1, plan.numMicroBatches());
-    const std::int64_t pp = plan.layout.pp, vpp = plan.layout.vpp, i = stage.value;
-    switch (plan.schedule) {
-        case ScheduleKind::GPipe:
-            return m * vpp;
-        case ScheduleKind::OneF1B:
-        case ScheduleKind::ZbH1:
-            return std::min(m, pp - i) * vpp;
-        case ScheduleKind::InterleavedOneF1B:
-            if (vpp <= 1) return std::min(m, pp - i);
-            return std::min(m * vpp, 2 * (pp - i - 1) + (vpp - 1) * pp + 1);
-        case ScheduleKind::ZbH2:
-            return std::min(m, std::max<std::int64_t>(1, 2 * (pp - i) - 1)) * vpp;
-        case ScheduleKind::ZbV:
-            return std::min(m * vpp, vpp * pp);
-        case ScheduleKind::DualPipe:
-        case ScheduleKind::DualPipeV:
-            return std::min(m, pp + 1) * vpp;
-    }
-    return m;
+    return inFlightBound(pipelineShape(plan), stage);
 }
 
 namespace {
@@ -165,7 +146,7 @@ StageMemory oneStage(const Plan& plan, StageId stage) {
     const StageLayerCount count = countLayers(plan, stage);
     const double imbalance = memoryImbalance(plan, stage);
     s.in_flight = inFlightMicroBatches(plan, stage);
-    const double copies = asDouble(s.in_flight) / asDouble(plan.layout.vpp);
+    const double copies = asDouble(s.in_flight) / asDouble(pipelineShape(plan).chunks());
     s.entries = persistentMemory(plan, stage);
     s.persistent = sumOf(s.entries);
     std::vector<MemoryEntry> kept = keptPerMicroBatch(plan, stage, count, imbalance);

@@ -35,7 +35,7 @@ struct MemoryEntry {
 struct StageMemory {
     StageId stage;
     std::vector<MemoryEntry> entries;
-    /// Micro-batches kept at the peak; with model chunks (vpp > 1) micro-batch chunks.
+    /// Micro-batches kept at the peak; with several model chunks a rank micro-batch chunks.
     std::int64_t in_flight = 1;
     Bytes persistent;       ///< sum of Persistent
     Bytes per_micro_batch;  ///< sum of PerMicroBatch, of one micro-batch of the whole stage
@@ -92,7 +92,7 @@ struct DeviceReserve {
 [[nodiscard]] std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage);
 /// Full recompute: the first so many of `layers` layers of a stage chunk keep only their input.
 [[nodiscard]] std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers);
-/// Micro-batches (chunks when vpp > 1) in flight at the peak of a stage under the plan's schedule.
+/// inFlightBound of the plan's schedule: what its slot table holds (core/plan/pipeline_shape.h).
 [[nodiscard]] std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage);
 [[nodiscard]] Bytes sumOf(const std::vector<MemoryEntry>& entries);
 

@@ -112,7 +112,7 @@ double memoryImbalance(const Plan& plan, StageId stage) {
         return routingImbalance(plan, LayerId(0));
     std::vector<double> held(static_cast<std::size_t>(plan.layout.ep), 0.0);
     double layers = 0.0;
-    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         for (std::int64_t i = range.begin; i < range.end; ++i) {
@@ -134,7 +134,7 @@ double stageImbalance(const Plan& plan, StageId stage) {
         return routingImbalance(plan, LayerId(0));
     double sum = 0.0;
     std::int64_t layers = 0;
-    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         for (std::int64_t i = range.begin; i < range.end; ++i) {

@@ -192,14 +192,15 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
     const ModelSpec& model = plan.model;
     const Shard s = shardOf(plan);
     const double embedding = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
-    const bool last = stage.value + 1 == plan.layout.pp;
+    const PipelineShape shape = pipelineShape(plan);
+    const bool last = holdsHead(shape, stage);
     StageParameters out;
     const auto add = [&](LayerKind kind, double count) {
         const DenseAndExpert layer = layerElements(plan, kind);
         out.dense += count * layer.dense;
         out.expert += count * layer.expert;
     };
-    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < shape.chunks(); ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         const auto begin = model.layers.begin();
@@ -209,10 +210,11 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
         if (const double dense = static_cast<double>(range.size()) - moe; dense > 0.0)
             add(LayerKind::Dense, dense);
     }
-    if (stage.value == 0) out.embedding = embedding + static_cast<double>(model.positionElements());
+    if (holdsEmbedding(shape, stage))
+        out.embedding = embedding + static_cast<double>(model.positionElements());
     if (last) {
         out.dense += static_cast<double>(model.normElements());
-        if (!model.tie_word_embeddings || plan.layout.pp > 1) out.head = embedding;
+        if (!model.tie_word_embeddings || !holdsEmbedding(shape, stage)) out.head = embedding;
         if (model.mtp_num_layers > 0) {
             const double mtp = static_cast<double>(model.mtp_num_layers);
             const double h = static_cast<double>(s.hidden);

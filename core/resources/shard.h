@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/plan/plan.h"
 #include "core/resources/work.h"
 

@@ -78,7 +78,7 @@ double distinctShapeElements(const Plan& plan, StageId stage) {
         }
     };
     bool dense = false, moe = false;
-    for (std::int64_t v = 0; v < plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
         const LayerRange r = stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         for (std::int64_t i = r.begin; i < r.end; ++i)
             (plan.model.isMoe(LayerId(static_cast<std::int32_t>(i))) ? moe : dense) = true;

@@ -223,9 +223,9 @@ std::vector<Moment> stageMoments(const Plan& plan, StageId stage, double imbalan
         moments.push_back(layerMoment(plan, LayerKind::Dense, imbalance, true));
     if (count.recomputed_moe > 0.0)
         moments.push_back(layerMoment(plan, LayerKind::Moe, imbalance, true));
-    if (stage.value + 1 == plan.layout.pp)
+    if (holdsHead(pipelineShape(plan), stage))
         moments.push_back({.name = "backward of the head", .entries = headTransients(plan)});
-    if (stage.value == 0)  // its micro-batch has given back all else
+    if (holdsEmbedding(pipelineShape(plan), stage))  // its micro-batch has given back all else
         moments.push_back({.name = "backward of the embedding",
                            .entries = embeddingTransients(plan),
                            .released = 1.0});

@@ -14,12 +14,14 @@ class ProgramWriter {
 public:
     explicit ProgramWriter(StageProgram& program) : m_program(program) {}
 
-    void append(const SlotTemplate& slot, MicroBatchId micro_batch, PipelinePhase phase) {
+    /// `second`: micro-batch of a pair's second slot.
+    void append(const SlotTemplate& slot, MicroBatchId micro_batch, MicroBatchId second,
+                PipelinePhase phase) {
         const auto offset = static_cast<std::int32_t>(m_program.operations.size());
         const std::int32_t before = m_last_compute;
         for (Operation op : slot.operations) {
             op.id += offset;
-            op.micro_batch = micro_batch;
+            op.micro_batch = memberOf(op) == 1 ? second : micro_batch;
             op.pipeline_phase = phase;
             for (std::int32_t& id : op.dependencies)
                 id = id == kComputeBefore ? before : id + offset;
@@ -48,13 +50,14 @@ StageProgram buildStage(WorkTable& work, StageId stage, const std::vector<Slot>&
     program.stage = stage;
     ProgramWriter writer(program);
     const StageExpander expander(work, stage);
-    std::map<std::pair<Slot::Kind, ModelChunkId>, SlotTemplate> templates;
-    for (const Slot& slot : slots) {
-        const auto [at, added] = templates.try_emplace({slot.kind, slot.model_chunk});
-        if (added) at->second = expander.slot(slot.kind, slot.model_chunk);
-        writer.append(at->second, slot.micro_batch, slot.phase);
-    }
-    writer.append(expander.tail(), MicroBatchId(), PipelinePhase::Cooldown);
+    std::map<SlotForm, SlotTemplate> templates;
+    forEachForm(slots, [&](const SlotForm& form, const Slot& first, const Slot* second) {
+        const auto [at, added] = templates.try_emplace(form);
+        if (added) at->second = expander.slot(form);
+        writer.append(at->second, first.micro_batch,
+                      second != nullptr ? second->micro_batch : MicroBatchId(), first.phase);
+    });
+    writer.append(expander.tail(), MicroBatchId(), MicroBatchId(), PipelinePhase::Cooldown);
     return program;
 }
 
@@ -65,8 +68,7 @@ Result<Schedule> buildSchedule(const Plan& plan) {
     schedule.kind = plan.schedule;
     schedule.num_microbatches = plan.numMicroBatches();
     schedule.blocking_messages = !effectiveOverlap(plan).pp;
-    PIPER_ASSIGN(schedule.slots, makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp,
-                                           schedule.num_microbatches));
+    PIPER_ASSIGN(schedule.slots, makeSlots(pipelineShape(plan)));
     WorkTable work(plan);
     for (std::size_t s = 0; s < schedule.slots.size(); ++s) {
         schedule.stages.push_back(buildStage(work, StageId(s), schedule.slots[s]));

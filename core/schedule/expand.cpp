@@ -3,25 +3,27 @@
 
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/schedule/slot_builder.h"
 
 namespace piper {
 
 ChunkPlace chunkPlace(const Plan& plan, StageId stage, ModelChunkId chunk) {
-    const auto pp = static_cast<std::int32_t>(plan.layout.pp);
-    const auto vpp = static_cast<std::int32_t>(plan.layout.vpp);
+    const PipelineShape shape = pipelineShape(plan);
+    const ChunkSeat seat{stage, chunk};
     ChunkPlace place;
     place.layers = stageLayers(plan, stage, chunk);
-    const std::int32_t position = chunk.value * pp + stage.value;
-    place.first = position == 0;
-    place.last = position == pp * vpp - 1;
-    if (!place.first) {
-        place.before = StageId((position - 1) % pp);
-        place.chunk_before = ModelChunkId((position - 1) / pp);
+    place.first = true;
+    place.last = true;
+    if (const auto before = seatBefore(shape, seat)) {
+        place.first = false;
+        place.before = before->stage;
+        place.chunk_before = before->chunk;
     }
-    if (!place.last) {
-        place.after = StageId((position + 1) % pp);
-        place.chunk_after = ModelChunkId((position + 1) / pp);
+    if (const auto after = seatAfter(shape, seat)) {
+        place.last = false;
+        place.after = after->stage;
+        place.chunk_after = after->chunk;
     }
     return place;
 }
@@ -239,7 +241,13 @@ private:
 
 }  // namespace
 
-SlotTemplate StageExpander::slot(Slot::Kind kind, ModelChunkId chunk) const {
+SlotTemplate StageExpander::slot(const SlotForm& form) const {
+    SlotTemplate first = single(form.kind, form.chunk);
+    if (!form.paired) return first;
+    return pairSlots(std::move(first), single(form.second_kind, form.second_chunk));
+}
+
+SlotTemplate StageExpander::single(Slot::Kind kind, ModelChunkId chunk) const {
     SlotExpansion expansion(m_work, m_stage, chunk);
     switch (kind) {
         case Slot::Kind::Forward:
@@ -261,8 +269,9 @@ SlotTemplate StageExpander::tail() const {
     const OperationKind reduce = sharded ? OperationKind::ReduceScatter : OperationKind::AllReduce;
     SlotBuilder::Ids reduced;
     std::vector<LayerKind> groups;
-    if (plan.layout.dp * plan.layout.cp > 1) groups.push_back(LayerKind::Dense);
-    if (plan.layout.edp() > 1 && plan.model.moe) groups.push_back(LayerKind::Moe);
+    const std::int64_t copies = pipelineShape(plan).modelCopies();
+    if (plan.layout.dp * plan.layout.cp * copies > 1) groups.push_back(LayerKind::Dense);
+    if (plan.layout.edp() * copies > 1 && plan.model.moe) groups.push_back(LayerKind::Moe);
     for (LayerKind group : groups)
         reduced.push_back(
             builder.add({reduce, Phase::DpComm, Pass::Backward, group}, {kComputeBefore}));

@@ -7,17 +7,24 @@
 #include <vector>
 
 #include "core/schedule/schedule.h"
+#include "core/schedule/slot_form.h"
 
 namespace piper {
 
 /// The operations of one slot, with ids and dependencies local to the slot. Every dependency stays
 /// inside the slot: what crosses slots goes through the lanes' order and through Receive, so a
-/// slot's time is a function of when its lanes get free (core/schedule/lane_matrix.h).
+/// slot's time is a function of when its lanes get free (core/schedule/lane_matrix.h). Operations
+/// of a pair's second slot have micro-batch 1, all others none.
 struct SlotTemplate {
     std::vector<Operation> operations;
     std::vector<MemoryChange> memory;  ///< sorted by operation, start before end
     bool blocking_messages = false;    ///< compute waits for sends
 };
+
+/// 0, or 1 for operations of the second slot of a pair.
+[[nodiscard]] inline std::size_t memberOf(const Operation& op) {
+    return op.micro_batch.value == 1 ? 1 : 0;
+}
 
 class ActivationShares;
 
@@ -48,17 +55,23 @@ class StageExpander {
 public:
     StageExpander(WorkTable& work, StageId stage) : m_work(work), m_stage(stage) {}
 
-    /// One slot for micro-batch "none" of that model chunk.
-    [[nodiscard]] SlotTemplate slot(Slot::Kind kind, ModelChunkId chunk) const;
+    /// One slot, or a pair with its operations in turns: either side goes on while the other waits
+    /// for an exchange.
+    [[nodiscard]] SlotTemplate slot(const SlotForm& form) const;
     /// Gradient reduction, optimizer and parameter gathering at the end of the step.
     [[nodiscard]] SlotTemplate tail() const;
 
 private:
+    [[nodiscard]] SlotTemplate single(Slot::Kind kind, ModelChunkId chunk) const;
+
     WorkTable& m_work;
     StageId m_stage;
 };
 
-/// Where a stage chunk stands in the model: virtual stage chunk * pp + stage of pp * vpp.
+/// The operations of a forward and of a backward slot in turns, the backward first.
+[[nodiscard]] SlotTemplate pairSlots(SlotTemplate forward, SlotTemplate backward);
+
+/// Where a stage chunk stands in the model.
 struct ChunkPlace {
     LayerRange layers;
     bool first = false;                      ///< owns the embedding

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/schedule/host.h"
 
 namespace piper {
@@ -57,7 +58,7 @@ Seconds Exposure::computeOf(LayerKind layer, OperationKind kind, bool with_exper
 
 Seconds Exposure::stagePass(bool backward, StageId stage) {
     Seconds sum;
-    for (std::int64_t v = 0; v < m_plan.layout.vpp; ++v) {
+    for (std::int64_t v = 0; v < pipelineShape(m_plan).chunks(); ++v) {
         const LayerRange range =
             stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         for (std::int64_t l = range.begin; l < range.end; ++l) {
@@ -112,7 +113,10 @@ double Exposure::contextShare(const OperationKey& key, StageId stage) {
 double Exposure::expertShare(const OperationKey& key, StageId stage) {
     const OperationWork& work = m_work.of(key, stage);
     const std::int64_t count = m_plan.numMicroBatches() * m_plan.layout.vpp;
-    if (!m_overlap.ep || !work.communication || key.pass == Pass::Recompute || count < 2)
+    // Pairs of slots hide their exchanges themselves.
+    const bool paired =
+        m_plan.schedule == ScheduleKind::DualPipe || m_plan.schedule == ScheduleKind::DualPipeV;
+    if (!m_overlap.ep || paired || !work.communication || key.pass == Pass::Recompute || count < 2)
         return 1.0;
     const Seconds all = seconds(key, stage);
     const Seconds moving = m_cost.communication(*work.communication).time;
@@ -138,7 +142,7 @@ double Exposure::dataShare(const OperationKey& key, StageId stage) {
         all += seconds(part, stage);
     }
     std::int64_t layers = 0;
-    for (std::int64_t v = 0; v < m_plan.layout.vpp; ++v)
+    for (std::int64_t v = 0; v < pipelineShape(m_plan).chunks(); ++v)
         layers += stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v))).size();
     const bool every_pass = m_plan.zero_stage >= 3;
     Seconds window = stagePass(!gather, stage);

@@ -50,27 +50,40 @@ PortTimes LaneMatrix::apply(const PortTimes& in) const {
     return out;
 }
 
-LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>& durations_ns) {
+LaneMatrix LaneMatrix::identity() {
     LaneMatrix matrix;
     for (std::size_t p = 0; p < kNumPorts; ++p) matrix.rows[p] = onlyInput(static_cast<Port>(p));
+    return matrix;
+}
+
+LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>& durations_ns) {
+    LaneMatrix matrix = LaneMatrix::identity();
     std::vector<PortTimes> ends(slot.operations.size());
-    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
-        const Operation& op = slot.operations[i];
-        if (op.key.kind == OperationKind::Receive) {
-            ends[i] = onlyInput(Port::Arrival);
-            matrix.receives = true;
-            continue;
-        }
-        PortTimes& lane = matrix.rows[at(portOf(op.lane))];
-        if (slot.blocking_messages && op.lane == Lane::Compute)
-            raise(lane, matrix.rows[at(Port::Send)]);
+    const auto raiseBy = [&](PortTimes& lane, const Operation& op) {
         for (std::int32_t id : op.dependencies)
             raise(lane, id == kComputeBefore ? onlyInput(Port::Compute)
                                              : ends[static_cast<std::size_t>(id)]);
-        for (std::int64_t& time : lane)
-            if (time != kNever) time += durations_ns[i];
-        ends[i] = lane;
-        matrix.sends |= op.key.kind == OperationKind::Send;
+    };
+    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
+        const Operation& op = slot.operations[i];
+        const Port arrival = arrivalPort(memberOf(op));
+        if (op.key.kind == OperationKind::Receive) {
+            ends[i] = onlyInput(arrival);
+            continue;
+        }
+        if (isHandOver(op)) {
+            ends[i].fill(kNever);
+            raiseBy(ends[i], op);
+        } else {
+            PortTimes& lane = matrix.row(portOf(op.lane));
+            if (slot.blocking_messages && op.lane == Lane::Compute)
+                raise(lane, matrix.row(Port::Send));
+            raiseBy(lane, op);
+            for (std::int64_t& time : lane)
+                if (time != kNever) time += durations_ns[i];
+            ends[i] = lane;
+        }
+        if (op.key.kind == OperationKind::Send) matrix.row(arrival) = ends[i];
     }
     return matrix;
 }
@@ -84,7 +97,8 @@ IsolatedTimes isolatedTimes(const SlotTemplate& slot,
     for (std::size_t i = 0; i < slot.operations.size(); ++i) {
         const Operation& op = slot.operations[i];
         if (op.key.kind == OperationKind::Receive) continue;
-        std::int64_t& lane = lanes[at(portOf(op.lane))];
+        std::int64_t own = 0;
+        std::int64_t& lane = isHandOver(op) ? own : lanes[at(portOf(op.lane))];
         if (slot.blocking_messages && op.lane == Lane::Compute)
             lane = std::max(lane, lanes[at(Port::Send)]);
         for (std::int32_t id : op.dependencies)

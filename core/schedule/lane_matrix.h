@@ -15,19 +15,24 @@ namespace piper {
 // The matrix is made once per kind of slot; playing a schedule then costs one such product a slot
 // instead of one step an operation, and the result is the same to the nanosecond.
 
-/// Lanes of a slot as inputs and outputs, and the arrival of the received message.
-enum class Port : std::uint8_t { Compute, Ep, TpCp, Send, Dp, Arrival };
-inline constexpr std::size_t kNumPorts = 6;
+/// Lanes of a slot as inputs and outputs; as an input Arrival is the moment the received message is
+/// there, as an output the moment the sent one is. A pair of slots has two of each.
+enum class Port : std::uint8_t { Compute, Ep, TpCp, Send, Dp, Arrival, SecondArrival };
+inline constexpr std::size_t kNumPorts = 7;
+[[nodiscard]] constexpr Port arrivalPort(std::size_t member) {
+    return member == 0 ? Port::Arrival : Port::SecondArrival;
+}
 /// "does not depend on": far below any time, far above overflow.
 inline constexpr std::int64_t kNever = INT64_MIN / 4;
 
 using PortTimes = std::array<std::int64_t, kNumPorts>;
 
-/// What one kind of slot does to the lanes.
+/// What one form of slot does to the lanes.
 struct LaneMatrix {
-    std::array<PortTimes, kNumPorts> rows{};  ///< [output][input]; the Arrival row is unused
-    bool sends = false, receives = false;
+    std::array<PortTimes, kNumPorts> rows{};  ///< [output][input]
 
+    [[nodiscard]] static LaneMatrix identity();
+    [[nodiscard]] PortTimes& row(Port port) { return rows[static_cast<std::size_t>(port)]; }
     [[nodiscard]] PortTimes apply(const PortTimes& in) const;
 };
 

@@ -97,7 +97,10 @@ private:
 
     bool run(std::size_t stage, const Operation& op) {
         if (op.key.kind == OperationKind::Receive) return true;  // posted; waited for by others
-        std::int64_t start = m_lane_free[stage][static_cast<std::size_t>(op.lane)];
+        std::int64_t unused = 0;
+        std::int64_t& lane =
+            isHandOver(op) ? unused : m_lane_free[stage][static_cast<std::size_t>(op.lane)];
+        std::int64_t start = lane;
         if (m_schedule.blocking_messages && op.lane == Lane::Compute)
             start = std::max(start, m_lane_free[stage][static_cast<std::size_t>(Lane::Pp)]);
         for (std::int32_t id : op.dependencies) {
@@ -109,7 +112,7 @@ private:
         SimulatedStage& out = m_out.stages[stage];
         out.start_ns[i] = start;
         out.end_ns[i] = start + m_durations[stage][i];
-        m_lane_free[stage][static_cast<std::size_t>(op.lane)] = out.end_ns[i];
+        lane = out.end_ns[i];
         if (op.lane == Lane::Compute) out.busy_compute_ns += m_durations[stage][i];
         return true;
     }
@@ -214,8 +217,8 @@ Result<Simulation> simulate(const Plan& plan, const Schedule& schedule, const Co
             if (added)
                 at->second = {cost.operation(work.of(op.key, program.stage), op.key.phase),
                               exposure.share(op.key, program.stage)};
-            costs.back().push_back(at->second.first);
-            durations.back().push_back(inNs(at->second.first.time * at->second.second));
+            costs.back().push_back(isHandOver(op) ? Cost{} : at->second.first);
+            durations.back().push_back(inNs(costs.back().back().time * at->second.second));
         }
     }
     PIPER_ASSIGN(Simulation out, simulateDurations(schedule, durations));

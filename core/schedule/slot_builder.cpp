@@ -62,15 +62,22 @@ std::int32_t SlotBuilder::add(const OperationKey& key, const Ids& after, std::in
 
 std::int32_t SlotBuilder::receive(Pass pass, StageId from, ModelChunkId to_chunk) {
     const std::int32_t id = add({OperationKind::Receive, Phase::PpComm, pass});
-    m_operations.back().peer = from;
-    m_operations.back().model_chunk = to_chunk;
+    address(from, to_chunk);
     return id;
+}
+
+void SlotBuilder::address(StageId peer, ModelChunkId to_chunk) {
+    Operation& op = m_operations.back();
+    op.peer = peer;
+    op.model_chunk = to_chunk;
+    if (peer != m_stage) return;
+    op.lane = Lane::Host;
+    op.bytes = Bytes();
 }
 
 void SlotBuilder::send(Pass pass, StageId to, ModelChunkId to_chunk, const Ids& after) {
     add({OperationKind::Send, Phase::PpComm, pass}, after);
-    m_operations.back().peer = to;
-    m_operations.back().model_chunk = to_chunk;
+    address(to, to_chunk);
 }
 
 SlotTemplate SlotBuilder::take() {

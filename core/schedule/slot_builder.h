@@ -38,6 +38,9 @@ public:
     [[nodiscard]] SlotTemplate take();
 
 private:
+    /// Of the message added last; one to the own stage is a hand-over.
+    void address(StageId peer, ModelChunkId to_chunk);
+
     WorkTable& m_work;
     StageId m_stage;
     ModelChunkId m_chunk;

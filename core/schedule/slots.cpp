@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <functional>
 
-#include "core/schedule/schedule.h"
+#include "core/schedule/slot_generators.h"
 
 namespace piper {
 namespace {
 
-struct SlotShape {
-    std::int64_t pp = 1, vpp = 1, num_microbatches = 1;
-};
-
 /// A new schedule is one such function and one row of kGenerators.
-using Generator = Result<SlotTable> (*)(const SlotShape&);
+using Generator = SlotTable (*)(const PipelineShape&);
 struct ScheduleGenerator {
     ScheduleKind kind;
+    std::int64_t chunks;  ///< vpp it needs, 0 for any
     Generator make;
 };
 
@@ -23,16 +21,7 @@ Slot makeSlot(Slot::Kind kind, std::int64_t micro_batch, std::int64_t chunk, Pip
             ModelChunkId(static_cast<std::int32_t>(chunk)), phase};
 }
 
-Status requireOneChunk(const SlotShape& shape, ScheduleKind kind) {
-    if (shape.vpp == 1) return {};
-    Error error = fail(ErrorCode::RuleBroken, "schedule {} needs vpp 1, the layout has vpp {}",
-                       toText(kind), shape.vpp);
-    error.hint = "set vpp=1 or choose interleaved_1f1b";
-    return error;
-}
-
-Result<SlotTable> makeGPipe(const SlotShape& shape) {
-    PIPER_TRY(requireOneChunk(shape, ScheduleKind::GPipe));
+SlotTable makeGPipe(const PipelineShape& shape) {
     std::vector<Slot> row;
     for (std::int64_t m = 0; m < shape.num_microbatches; ++m)
         row.push_back(makeSlot(Slot::Kind::Forward, m, 0, PipelinePhase::Warmup));
@@ -58,8 +47,7 @@ std::vector<Slot> alternate(std::int64_t warmup, std::int64_t total, const Place
     return row;
 }
 
-Result<SlotTable> makeOneF1B(const SlotShape& shape) {
-    PIPER_TRY(requireOneChunk(shape, ScheduleKind::OneF1B));
+SlotTable makeOneF1B(const PipelineShape& shape) {
     SlotTable table;
     for (std::int64_t s = 0; s < shape.pp; ++s)
         table.push_back(alternate(std::min(shape.num_microbatches, shape.pp - s - 1),
@@ -73,17 +61,7 @@ Result<SlotTable> makeOneF1B(const SlotShape& shape) {
 /// Micro-batches go in groups of pp; within a group a rank runs chunk 0 for all of them, then
 /// chunk 1, and so on; the backward walks the chunks from the last.
 /// Source: Narayanan et al., SC'21 (arXiv 2104.04473), section 2.2.
-Result<SlotTable> makeInterleaved(const SlotShape& shape) {
-    if (shape.num_microbatches % shape.pp != 0) {
-        const std::int64_t below = shape.num_microbatches / shape.pp * shape.pp;
-        Error error = fail(ErrorCode::RuleBroken,
-                           "interleaved_1f1b needs micro-batches in multiples of pp: {} over pp {} "
-                           "leaves {}",
-                           shape.num_microbatches, shape.pp, shape.num_microbatches - below);
-        error.hint = below > 0 ? fmt::format("legal near it: {}, {}", below, below + shape.pp)
-                               : fmt::format("legal near it: {}", shape.pp);
-        return error;
-    }
+SlotTable makeInterleaved(const PipelineShape& shape) {
     SlotTable table;
     const std::int64_t total = shape.num_microbatches * shape.vpp;
     for (std::int64_t s = 0; s < shape.pp; ++s) {
@@ -102,12 +80,81 @@ Result<SlotTable> makeInterleaved(const SlotShape& shape) {
 }
 
 constexpr std::array kGenerators{
-    ScheduleGenerator{ScheduleKind::GPipe, makeGPipe},
-    ScheduleGenerator{ScheduleKind::OneF1B, makeOneF1B},
-    ScheduleGenerator{ScheduleKind::InterleavedOneF1B, makeInterleaved},
+    ScheduleGenerator{ScheduleKind::GPipe, 1, makeGPipe},
+    ScheduleGenerator{ScheduleKind::OneF1B, 1, makeOneF1B},
+    ScheduleGenerator{ScheduleKind::InterleavedOneF1B, 0, makeInterleaved},
+    ScheduleGenerator{ScheduleKind::ZbH1, 1, makeZeroBubbleH},
+    ScheduleGenerator{ScheduleKind::ZbH2, 1, makeZeroBubbleH},
+    ScheduleGenerator{ScheduleKind::ZbV, 2, makeZeroBubbleV},
+    ScheduleGenerator{ScheduleKind::DualPipe, 1, makeDualPipe},
+    ScheduleGenerator{ScheduleKind::DualPipeV, 2, makeDualPipe},
 };
 
+bool isZeroBubble(ScheduleKind kind) {
+    return kind == ScheduleKind::ZbH1 || kind == ScheduleKind::ZbH2 || kind == ScheduleKind::ZbV;
+}
+
+Status checkChunks(const PipelineShape& shape, std::int64_t chunks) {
+    if (chunks == 0 || shape.vpp == chunks) return {};
+    Error error = fail(ErrorCode::RuleBroken, "schedule {} needs vpp {}, the layout has vpp {}",
+                       toText(shape.kind), chunks, shape.vpp);
+    error.hint = fmt::format("set vpp={} or choose {}", chunks,
+                             shape.vpp == 2   ? "interleaved_1f1b, zb_v or dualpipe_v"
+                             : shape.vpp == 1 ? "1f1b"
+                                              : "interleaved_1f1b");
+    return error;
+}
+
+/// Micro-batches in whole rounds of `round`, at least `least` of them.
+Status checkMicroBatches(const PipelineShape& shape, std::int64_t round, std::int64_t least) {
+    const std::int64_t m = shape.num_microbatches;
+    if (m >= least && m % round == 0) return {};
+    const std::int64_t below = m / round * round;
+    Error error = fail(ErrorCode::RuleBroken,
+                       "{} at pp {} needs micro-batches in multiples of {} from {}: {} leaves {}",
+                       toText(shape.kind), shape.pp, round, least, m, m % round);
+    error.hint = below >= least ? fmt::format("legal near it: {}, {}", below, below + round)
+                                : fmt::format("legal near it: {}", least);
+    return error;
+}
+
+Status checkShape(const PipelineShape& shape, const ScheduleGenerator& row) {
+    if (shape.pp < 1 || shape.vpp < 1 || shape.num_microbatches < 1)
+        return fail(ErrorCode::RuleBroken,
+                    "a schedule needs pp, vpp and micro-batches of at least 1, got pp {}, vpp {}, "
+                    "{} micro-batches",
+                    shape.pp, shape.vpp, shape.num_microbatches);
+    PIPER_TRY(checkChunks(shape, row.chunks));
+    switch (shape.kind) {
+        case ScheduleKind::InterleavedOneF1B:
+            return checkMicroBatches(shape, shape.pp, shape.pp);
+        case ScheduleKind::DualPipe:
+            if (shape.pp % 2 != 0)
+                return fail(ErrorCode::RuleBroken,
+                            "dualpipe runs two models against each other: pp is even, not {}; "
+                            "legal near it: {}, {}",
+                            shape.pp, shape.pp - 1, shape.pp + 1);
+            return checkMicroBatches(shape, 2, 2 * shape.pp);
+        case ScheduleKind::DualPipeV:
+            return checkMicroBatches(shape, 1, 2 * shape.pp);
+        default:
+            return {};
+    }
+}
+
+const ScheduleGenerator& generatorOf(ScheduleKind kind) {
+    return *std::ranges::find(kGenerators, kind, &ScheduleGenerator::kind);
+}
+
 }  // namespace
+
+SlotTimes SlotTimes::equal(const PipelineShape& shape, SeatTimes seat) {
+    SlotTimes times;
+    times.seats.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, shape.pp) *
+                                                std::max<std::int64_t>(0, shape.chunks())),
+                       seat);
+    return times;
+}
 
 std::vector<ScheduleKind> generatedSchedules() {
     std::vector<ScheduleKind> kinds;
@@ -115,21 +162,36 @@ std::vector<ScheduleKind> generatedSchedules() {
     return kinds;
 }
 
+Result<SlotTable> makeSlots(const PipelineShape& shape, const SlotTimes& times) {
+    const ScheduleGenerator& row = generatorOf(shape.kind);
+    PIPER_TRY(checkShape(shape, row));
+    PIPER_CHECK(times.seats.size() == static_cast<std::size_t>(shape.pp * shape.chunks()));
+    SlotTable table = row.make(shape);
+    const bool equal =
+        times.message_ns == 0 &&
+        std::ranges::all_of(times.seats,
+                            [](const SeatTimes& seat) {
+                                return seat.forward_ns == seat.input_grad_ns &&
+                                       seat.forward_ns == seat.weight_grad_ns;
+                            }) &&
+        std::ranges::adjacent_find(times.seats, std::not_equal_to<>()) == times.seats.end();
+    // With equal times the fixed layout reaches the closed form; of zb_v from 2 pp micro-batches.
+    const bool optimal =
+        equal && (shape.kind != ScheduleKind::ZbV || shape.num_microbatches >= 2 * shape.pp);
+    if (isZeroBubble(shape.kind) && !optimal)
+        table = tuneZeroBubble(shape, times, std::move(table));
+    if (isZeroBubble(shape.kind) || placementOf(shape.kind) != ChunkPlacement::Loop)
+        labelPhases(table);
+    return table;
+}
+
+Result<SlotTable> makeSlots(const PipelineShape& shape) {
+    return makeSlots(shape, SlotTimes::equal(shape));
+}
+
 Result<SlotTable> makeSlots(ScheduleKind kind, std::int64_t pp, std::int64_t vpp,
                             std::int64_t num_microbatches) {
-    if (pp < 1 || vpp < 1 || num_microbatches < 1)
-        return fail(ErrorCode::RuleBroken,
-                    "a schedule needs pp, vpp and micro-batches of at least 1, got pp {}, vpp {}, "
-                    "{} micro-batches",
-                    pp, vpp, num_microbatches);
-    for (const ScheduleGenerator& row : kGenerators)
-        if (row.kind == kind) return row.make({pp, vpp, num_microbatches});
-    std::string known;
-    for (const ScheduleGenerator& row : kGenerators)
-        known += (known.empty() ? "" : ", ") + std::string(toText(row.kind));
-    Error error = fail(ErrorCode::Unsupported, "schedule {} is not generated", toText(kind));
-    error.hint = "generated: " + known;
-    return error;
+    return makeSlots({kind, pp, vpp, num_microbatches});
 }
 
 std::vector<std::int64_t> inFlight(const SlotTable& slots) {
@@ -142,10 +204,6 @@ std::vector<std::int64_t> inFlight(const SlotTable& slots) {
         }
     }
     return most;
-}
-
-double closedFormBubble(std::int64_t pp, std::int64_t num_microbatches) {
-    return static_cast<double>(pp - 1) / static_cast<double>(num_microbatches + pp - 1);
 }
 
 }  // namespace piper

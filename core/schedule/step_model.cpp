@@ -35,11 +35,6 @@ std::array<std::int64_t, kNumPhases> exposedTimes(const SlotTemplate& slot,
 
 }  // namespace
 
-std::size_t StepModel::useIndex(const Slot& slot) const {
-    return static_cast<std::size_t>(slot.kind) * static_cast<std::size_t>(m_plan->layout.vpp) +
-           slot.model_chunk.index();
-}
-
 StepModel::SlotPointer StepModel::priceSlot(SlotTemplate slot, const CostModel& cost,
                                             Exposure& exposure, StageId stage,
                                             LayerId first_layer) {
@@ -52,7 +47,7 @@ StepModel::SlotPointer StepModel::priceSlot(SlotTemplate slot, const CostModel& 
         const auto [at, added] = m_costs.try_emplace({op.key, where});
         if (added) at->second = {cost.operation(work, op.key.phase), exposure.share(op.key, stage)};
         out->work.push_back(&work);
-        out->costs.push_back(at->second.cost);
+        out->costs.push_back(isHandOver(op) ? Cost{} : at->second.cost);
         out->shares.push_back(at->second.share);
     }
     for (const MemoryChange& change : out->slot.memory) {
@@ -68,35 +63,42 @@ StepModel::SlotPointer StepModel::priceSlot(SlotTemplate slot, const CostModel& 
 
 /// Stage chunks with the same kinds of layers between the same ends do the same, unless a routing
 /// load differs by layer: their slot is expanded and priced once.
-StepModel::SlotPointer StepModel::slotOf(const StageExpander& expander, const Slot& slot,
+StepModel::SlotPointer StepModel::slotOf(const StageExpander& expander, const SlotForm& form,
                                          const CostModel& cost, Exposure& exposure, StageId stage) {
-    const ChunkPlace place = chunkPlace(*m_plan, stage, slot.model_chunk);
     std::string doing;
-    doing += static_cast<char>('0' + static_cast<int>(slot.kind));
-    doing += static_cast<char>('0' + (place.first ? 1 : 0) + (place.last ? 2 : 0));
-    for (std::int64_t l = place.layers.begin; l < place.layers.end; ++l)
-        doing += m_plan->model.layers[static_cast<std::size_t>(l)] == LayerKind::Moe ? 'm' : 'd';
-    if (m_plan->routing_load.kind != RoutingLoadKind::Uniform)
-        doing += fmt::format("@{}.{}", stage.value, slot.model_chunk.value);
+    const auto member = [&](Slot::Kind kind, ModelChunkId chunk) {
+        const ChunkPlace place = chunkPlace(*m_plan, stage, chunk);
+        doing += static_cast<char>('0' + static_cast<int>(kind));
+        doing += static_cast<char>('0' + (place.first ? 1 : 0) + (place.last ? 2 : 0));
+        doing += place.before == stage ? 'b' : place.after == stage ? 'a' : '-';  // hands over
+        for (std::int64_t l = place.layers.begin; l < place.layers.end; ++l)
+            doing +=
+                m_plan->model.layers[static_cast<std::size_t>(l)] == LayerKind::Moe ? 'm' : 'd';
+        if (m_plan->routing_load.kind != RoutingLoadKind::Uniform)
+            doing += fmt::format("@{}.{}", stage.value, chunk.value);
+    };
+    member(form.kind, form.chunk);
+    // The layers of a pair's second slot are known by the chunk alone.
+    if (form.paired) {
+        doing += fmt::format("+{}.{}", stage.value, form.chunk.value);
+        member(form.second_kind, form.second_chunk);
+    }
     SlotPointer& shared = m_shared[doing];
-    if (!shared)
-        shared = priceSlot(expander.slot(slot.kind, slot.model_chunk), cost, exposure, stage,
-                           LayerId(static_cast<std::int32_t>(place.layers.begin)));
+    if (!shared) {
+        const LayerRange range = stageLayers(*m_plan, stage, form.chunk);
+        shared = priceSlot(expander.slot(form), cost, exposure, stage,
+                           LayerId(static_cast<std::int32_t>(range.begin)));
+    }
     return shared;
 }
 
 void StepModel::priceStage(const CostModel& cost, Exposure& exposure, StageId stage) {
     PricedStage priced;
-    priced.slots.resize(4 * static_cast<std::size_t>(m_plan->layout.vpp));
     const StageExpander expander(*m_work, stage);
-    for (const Slot& slot : m_slots[stage.index()]) {
-        SlotUse& use = priced.slots[useIndex(slot)];
-        if (!use.slot) {
-            use.slot = slotOf(expander, slot, cost, exposure, stage);
-            const LayerRange range = stageLayers(*m_plan, stage, slot.model_chunk);
-            use.first_layer = LayerId(static_cast<std::int32_t>(range.begin));
-        }
-        ++use.count;
+    for (const SlotPlayer::FormCount& form : m_player->forms(stage.index())) {
+        const LayerRange range = stageLayers(*m_plan, stage, form.form.chunk);
+        priced.slots.push_back({slotOf(expander, form.form, cost, exposure, stage), form.count,
+                                LayerId(static_cast<std::int32_t>(range.begin))});
     }
     priced.tail = {priceSlot(expander.tail(), cost, exposure, stage, LayerId()), 1, LayerId()};
     for (const MemoryEntry& entry : persistentMemory(*m_plan, stage))
@@ -106,8 +108,9 @@ void StepModel::priceStage(const CostModel& cost, Exposure& exposure, StageId st
 
 Result<StepModel> StepModel::make(const Plan& plan, const CostModel& cost) {
     StepModel model(plan);
-    PIPER_ASSIGN(model.m_slots,
-                 makeSlots(plan.schedule, plan.layout.pp, plan.layout.vpp, plan.numMicroBatches()));
+    const PipelineShape shape = pipelineShape(plan);
+    PIPER_ASSIGN(model.m_slots, makeSlots(shape));
+    model.m_player.emplace(model.m_slots, shape);
     model.m_work = std::make_shared<WorkTable>(plan);
     Exposure exposure(*model.m_work, cost);
     for (std::size_t s = 0; s < model.m_slots.size(); ++s)
@@ -124,8 +127,8 @@ std::vector<std::int64_t> StepModel::durations(const PricedSlot& slot, const Adj
     return out;
 }
 
-StepModel::SlotTimes StepModel::timesOf(const PricedSlot& slot, const Adjust& adjust) {
-    SlotTimes out;
+StepModel::UseTimes StepModel::timesOf(const PricedSlot& slot, const Adjust& adjust) {
+    UseTimes out;
     const std::vector<std::int64_t> times = durations(slot, adjust);
     out.matrix = laneMatrix(slot.slot, times);
     const IsolatedTimes isolated = isolatedTimes(slot.slot, times);
@@ -162,7 +165,7 @@ StageEstimate StepModel::stageSums(const PricedStage& stage, const TimesTable& t
     StageEstimate out;
     const auto add = [&](const SlotUse& use) {
         if (!use.slot) return;
-        const SlotTimes& t = times.at(use.slot.get());
+        const UseTimes& t = times.at(use.slot.get());
         out.span_ns += use.count * t.span_ns;
         out.busy_compute_ns += use.count * t.busy_compute_ns;
         for (std::size_t p = 0; p < kNumPhases; ++p) {
@@ -184,8 +187,8 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
     out.peak = total;
     out.at_peak = held;
     out.peak_operation.id = -1;
-    for (const Slot& slot : m_slots[stage]) {
-        const SlotUse& use = priced.slots[useIndex(slot)];
+    for (const SlotPlayer::Row& row : m_player->rows(stage)) {
+        const SlotUse& use = priced.slots[row.form];
         const PricedSlot& kind = *use.slot;
         if (total + kind.peak_total > out.peak) {
             out.peak = total + kind.peak_total;
@@ -193,7 +196,7 @@ void StepModel::findPeak(std::size_t stage, StageEstimate& out) const {
                 out.at_peak[t] = held[t] + kind.at_peak[t];
             out.peak_operation =
                 kind.slot.operations[static_cast<std::size_t>(kind.peak_operation)];
-            out.peak_operation.micro_batch = slot.micro_batch;
+            out.peak_operation.micro_batch = row.micro_batch[memberOf(out.peak_operation)];
             if (LayerId& layer = out.peak_operation.layer; layer.valid())
                 layer = LayerId(layer.value + use.first_layer.value - kind.first_layer.value);
         }
@@ -212,20 +215,14 @@ Result<StepEstimate> StepModel::estimate(const Adjust& adjust) const {
     std::vector<std::vector<const LaneMatrix*>> matrices;
     for (const PricedStage& stage : m_stages) {
         std::vector<const LaneMatrix*>& row = matrices.emplace_back();
-        for (const SlotUse& use : stage.slots)
-            row.push_back(use.slot ? &table.at(use.slot.get()).matrix : nullptr);
+        for (const SlotUse& use : stage.slots) row.push_back(&table.at(use.slot.get()).matrix);
     }
-    SlotPlayer player(m_slots, m_plan->layout.vpp, m_plan->numMicroBatches());
-    PIPER_ASSIGN(std::vector<PortTimes> lanes,
-                 player.play([&](std::size_t s, const Slot& slot) -> const LaneMatrix& {
-                     return *matrices[s][useIndex(slot)];
-                 }));
+    PIPER_ASSIGN(const SlotPlayer::Times played, m_player->play(matrices));
     StepEstimate out;
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
         StageEstimate stage = stageSums(m_stages[s], table);
-        lanes[s][static_cast<std::size_t>(Port::Arrival)] = 0;
         stage.end_ns =
-            std::ranges::max(table.at(m_stages[s].tail.slot.get()).matrix.apply(lanes[s]));
+            std::ranges::max(table.at(m_stages[s].tail.slot.get()).matrix.apply(played.lanes[s]));
         findPeak(s, stage);
         out.step_ns = std::max(out.step_ns, stage.end_ns);
         out.stages.push_back(std::move(stage));
@@ -242,23 +239,67 @@ void StepModel::finish(StepEstimate& out) {
                                static_cast<double>(out.stages.size());
 }
 
+std::int64_t StepModel::fillingTime(const TimesTable& times) const {
+    // Of a rank: one chunk's forward, input gradient, weight gradient, both in one, and a pair;
+    // means over its chunks.
+    struct Spans {
+        std::int64_t forward = 0, gradient = 0, weight = 0, backward = 0, pair = 0;
+    };
+    const PipelineShape shape = pipelineShape(*m_plan);
+    std::vector<Spans> ranks;
+    for (std::size_t s = 0; s < m_stages.size(); ++s) {
+        std::array<std::int64_t, 5> sum{}, count{};
+        for (std::size_t f = 0; f < m_stages[s].slots.size(); ++f) {
+            const SlotForm& form = m_player->forms(s)[f].form;
+            const std::size_t kind = form.paired ? 4 : static_cast<std::size_t>(form.kind);
+            sum[kind] += times.at(m_stages[s].slots[f].slot.get()).span_ns;
+            ++count[kind];
+        }
+        for (std::size_t k = 0; k < sum.size(); ++k) sum[k] /= std::max<std::int64_t>(1, count[k]);
+        using K = Slot::Kind;
+        const auto of = [&sum](K kind) { return sum[static_cast<std::size_t>(kind)]; };
+        ranks.push_back(
+            {of(K::Forward), of(K::InputGrad), of(K::WeightGrad), of(K::Backward), sum[4]});
+    }
+    const auto fill = [&](const auto& of) {
+        std::int64_t total = 0, most = 0;
+        for (const Spans& rank : ranks) {
+            total += of(rank);
+            most = std::max(most, of(rank));
+        }
+        return std::max<std::int64_t>(0, total - most);
+    };
+    switch (shape.kind) {
+        case ScheduleKind::ZbH1:
+            return fill([](const Spans& r) { return r.forward + r.gradient - r.weight; });
+        case ScheduleKind::ZbH2:
+        case ScheduleKind::ZbV:
+            return fill([](const Spans& r) { return r.forward; });
+        case ScheduleKind::DualPipe:
+            return fill([](const Spans& r) { return r.pair + r.backward - 3 * r.weight; }) *
+                   (shape.pp / 2 - 1) / std::max<std::int64_t>(1, shape.pp - 1);
+        case ScheduleKind::DualPipeV:
+            return fill([](const Spans& r) { return r.pair + r.backward - 3 * r.weight; });
+        default:
+            return fill([](const Spans& r) { return r.forward + r.backward; });
+    }
+}
+
 StepEstimate StepModel::closedForm(const Adjust& adjust) const {
     StepEstimate out;
     const TimesTable table = times(adjust);
-    std::int64_t slowest = 0, filling = 0, tail = 0, message = 0;
+    std::int64_t slowest = 0, tail = 0, message = 0;
     const std::int64_t count = m_plan->numMicroBatches();
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
         StageEstimate stage = stageSums(m_stages[s], table);
         const std::int64_t tail_ns = table.at(m_stages[s].tail.slot.get()).span_ns;
-        const std::int64_t one = (stage.span_ns - tail_ns) / count;
-        slowest = std::max(slowest, one);
-        filling += one;
+        slowest = std::max(slowest, (stage.span_ns - tail_ns) / count);
         tail = std::max(tail, tail_ns);
         message += stage.phase_ns[static_cast<std::size_t>(Phase::PpComm)] / count;
         findPeak(s, stage);
         out.stages.push_back(std::move(stage));
     }
-    out.step_ns = count * slowest + (filling - slowest + message) / m_plan->layout.vpp + tail;
+    out.step_ns = count * slowest + fillingTime(table) + message / m_plan->layout.vpp + tail;
     for (StageEstimate& stage : out.stages) stage.end_ns = out.step_ns;
     finish(out);
     return out;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "core/schedule/expand.h"
 #include "core/schedule/exposure.h"
 #include "core/schedule/lane_matrix.h"
+#include "core/schedule/slot_player.h"
 
 namespace piper {
 
@@ -49,7 +51,8 @@ public:
     [[nodiscard]] Result<StepEstimate> estimate(const Adjust& adjust = {}) const;
 
     /// The step without playing the slots: the slowest stage's slots plus the
-    /// filling of the pipeline. Exact for 1F1B and GPipe with equal stages and free messages.
+    /// filling of the pipeline. Exact for equal stages and free messages but for
+    /// interleaved_1f1b; zb_h2 and zb_v count the time until the last rank starts.
     [[nodiscard]] StepEstimate closedForm(const Adjust& adjust = {}) const;
 
     /// Cost of every operation of a step added up by phase, with the weakest evidence.
@@ -72,41 +75,44 @@ private:
     using SlotPointer = std::shared_ptr<const PricedSlot>;
     struct SlotUse {
         SlotPointer slot;
-        std::int64_t count = 0;  ///< slots of this kind in the step
+        std::int64_t count = 0;  ///< slots of this form in the step
         LayerId first_layer;     ///< of the chunk that uses it
     };
     struct PricedStage {
-        std::vector<SlotUse> slots;  ///< [useIndex]; no pointer where the kind does not occur
+        std::vector<SlotUse> slots;  ///< [form of m_player]
         SlotUse tail;
         std::array<Bytes, kNumMemoryTerms> persistent{};
     };
     /// What a slot takes under one choice of costs.
-    struct SlotTimes {
+    struct UseTimes {
         LaneMatrix matrix;
         std::int64_t span_ns = 0, busy_compute_ns = 0;
         std::array<std::int64_t, kNumPhases> phase_ns{}, exposed_ns{};
         Flops recompute_flops;
     };
-    using TimesTable = std::map<const PricedSlot*, SlotTimes>;
+    using TimesTable = std::map<const PricedSlot*, UseTimes>;
 
     explicit StepModel(const Plan& plan) : m_plan(&plan) {}
 
-    [[nodiscard]] std::size_t useIndex(const Slot& slot) const;
     [[nodiscard]] SlotPointer priceSlot(SlotTemplate slot, const CostModel& cost,
                                         Exposure& exposure, StageId stage, LayerId first_layer);
-    [[nodiscard]] SlotPointer slotOf(const StageExpander& expander, const Slot& slot,
+    [[nodiscard]] SlotPointer slotOf(const StageExpander& expander, const SlotForm& form,
                                      const CostModel& cost, Exposure& exposure, StageId stage);
     void priceStage(const CostModel& cost, Exposure& exposure, StageId stage);
     [[nodiscard]] static std::vector<std::int64_t> durations(const PricedSlot& slot,
                                                              const Adjust& adjust);
-    [[nodiscard]] static SlotTimes timesOf(const PricedSlot& slot, const Adjust& adjust);
+    [[nodiscard]] static UseTimes timesOf(const PricedSlot& slot, const Adjust& adjust);
     [[nodiscard]] TimesTable times(const Adjust& adjust) const;
     [[nodiscard]] static StageEstimate stageSums(const PricedStage& stage, const TimesTable& times);
+    /// What filling and draining add to the slowest rank's own slots (closedFormBubbleNs), with
+    /// every rank's own times.
+    [[nodiscard]] std::int64_t fillingTime(const TimesTable& times) const;
     static void finish(StepEstimate& out);
     void findPeak(std::size_t stage, StageEstimate& out) const;
 
     const Plan* m_plan;
     SlotTable m_slots;
+    std::optional<SlotPlayer> m_player;
     std::shared_ptr<WorkTable> m_work;
     struct Price {
         Cost cost;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/resources/memory.h"
+#include "core/schedule/lane_matrix.h"
 #include "core/schedule/simulate.h"
 #include "core/schedule/step_model.h"
 #include "tests/support/example_plans.h"
@@ -182,6 +183,96 @@ INSTANTIATE_TEST_SUITE_P(
                     Recompute{RecomputeGranularity::Full, 1, {}},
                     Recompute{RecomputeGranularity::Selective, 0, {"moe_act", "core_attn"}}));
 
+Plan planOf(ScheduleKind kind, std::int64_t pp, std::int64_t micro_batches) {
+    Plan plan = tinyPlan(pp, 2, 2, micro_batches);
+    plan.schedule = kind;
+    if (placementOf(kind) == ChunkPlacement::V || kind == ScheduleKind::InterleavedOneF1B)
+        plan.layout.vpp = 2;
+    return plan;
+}
+
+TEST(BuildSchedule, EveryKindGivesBackWhatItTakes) {
+    for (const ScheduleKind kind : generatedSchedules()) {
+        const Schedule schedule = build(planOf(kind, 2, 6));
+        for (const StageProgram& stage : schedule.stages) {
+            double held = 0.0;
+            for (const MemoryChange& change : stage.memory) held += change.delta.value;
+            EXPECT_NEAR(held, 0.0, 1.0) << toText(kind) << " stage " << stage.stage.value;
+        }
+    }
+}
+
+TEST(BuildSchedule, DualPipeHoldsBothEndsOfTheModelTwice) {
+    const Schedule one = build(planOf(ScheduleKind::OneF1B, 4, 8));
+    const Schedule two = build(planOf(ScheduleKind::DualPipe, 4, 8));
+    for (const MemoryTerm term : {MemoryTerm::Weights, MemoryTerm::OptimizerState}) {
+        const auto of = [term](const Schedule& schedule, std::size_t stage) {
+            return schedule.stages[stage].persistent[static_cast<std::size_t>(term)].value;
+        };
+        for (std::size_t s = 0; s < 4; ++s)
+            EXPECT_DOUBLE_EQ(of(two, s), of(one, s) + of(one, 3 - s));
+    }
+    // And reduces its gradients over both: the mirror rank is a replica.
+    const auto last = std::ranges::find_if(two.stages[0].operations, [](const Operation& op) {
+        return op.key.phase == Phase::DpComm && op.key.layer == LayerKind::Dense;
+    });
+    ASSERT_NE(last, two.stages[0].operations.end());
+    EXPECT_GT(last->bytes.value, 0.0);
+}
+
+TEST(BuildSchedule, AFoldHandsOverWithoutALane) {
+    const Schedule schedule = build(planOf(ScheduleKind::ZbV, 2, 6));
+    int handed = 0;
+    for (const Operation& op : schedule.stages[1].operations) {
+        if (op.peer != StageId(1)) continue;
+        EXPECT_TRUE(isHandOver(op)) << describe(op);
+        EXPECT_EQ(op.bytes.value, 0.0);
+        ++handed;
+    }
+    EXPECT_EQ(handed, 6 * 4) << "a send and a receive of each micro-batch and direction";
+    for (const Operation& op : schedule.stages[0].operations) EXPECT_FALSE(isHandOver(op));
+}
+
+TEST(PairedSlots, EitherSideComputesWhileTheOtherExchanges) {
+    const Plan plan = planOf(ScheduleKind::DualPipeV, 2, 6);
+    WorkTable work(plan);
+    const StageExpander expander(work, StageId(0));
+    const SlotForm forward{Slot::Kind::Forward, ModelChunkId(0), false, Slot::Kind::Forward,
+                           ModelChunkId()};
+    const SlotForm backward{Slot::Kind::Backward, ModelChunkId(1), false, Slot::Kind::Forward,
+                            ModelChunkId()};
+    SlotForm both = forward;
+    both.paired = true;
+    both.second_kind = backward.kind;
+    both.second_chunk = backward.chunk;
+    const SlotTemplate a = expander.slot(forward), b = expander.slot(backward);
+    const SlotTemplate pair = expander.slot(both);
+    ASSERT_EQ(pair.operations.size(), a.operations.size() + b.operations.size());
+    EXPECT_EQ(pair.memory.size(), a.memory.size() + b.memory.size());
+    std::vector<std::int64_t> durations[3];
+    const SlotTemplate* slots[] = {&a, &b, &pair};
+    for (int i = 0; i < 3; ++i)  // exchanges as long as compute
+        for (const Operation& op : slots[i]->operations)
+            durations[i].push_back(op.lane == Lane::Compute || op.lane == Lane::Ep ? 100 : 0);
+    const std::int64_t apart =
+        isolatedTimes(a, durations[0]).span_ns + isolatedTimes(b, durations[1]).span_ns;
+    const std::int64_t together = isolatedTimes(pair, durations[2]).span_ns;
+    std::int64_t compute = 0;
+    for (const Operation& op : pair.operations)
+        if (op.lane == Lane::Compute) compute += 100;
+    EXPECT_LT(together, apart);
+    EXPECT_LT(together - compute, (apart - compute) / 2) << "most of the exchanges are hidden";
+    // Either side keeps its own order.
+    for (const std::size_t member : {0U, 1U}) {
+        std::vector<std::string> own, alone;
+        for (const Operation& op : pair.operations)
+            if (memberOf(op) == member) own.push_back(std::string(toText(op.key.phase)));
+        for (const Operation& op : slots[member]->operations)
+            alone.push_back(std::string(toText(op.key.phase)));
+        EXPECT_EQ(own, alone);
+    }
+}
+
 TEST(StepModel, AgreesWithTheOperationsToTheNanosecond) {
     std::vector<Plan> plans = {tinyPlan(1, 2, 4, 3), tinyPlan(2, 2, 2, 5), tinyPlan(4, 2, 2, 8),
                                tinyPlan(4, 1, 2, 2)};
@@ -198,6 +289,9 @@ TEST(StepModel, AgreesWithTheOperationsToTheNanosecond) {
     interleaved.layout.vpp = 2;
     interleaved.schedule = ScheduleKind::InterleavedOneF1B;
     plans.push_back(interleaved);
+    for (const ScheduleKind kind : generatedSchedules()) plans.push_back(planOf(kind, 2, 6));
+    plans.push_back(planOf(ScheduleKind::DualPipe, 4, 10));
+    plans.push_back(planOf(ScheduleKind::ZbH1, 4, 9));
     Plan dense = test::h100Plan("configs/DeepSeek-V2-Lite.json", 2, 1024, 16);
     dense.layout = {2, true, 1, 3, 1, 2, 1, 2};
     plans.push_back(dense);
@@ -211,7 +305,8 @@ TEST(StepModel, AgreesWithTheOperationsToTheNanosecond) {
         const Simulation played = simulate(plan, build(plan), cost).value();
         const StepEstimate estimate = StepModel::make(plan, cost).value().estimate().value();
         EXPECT_EQ(estimate.step_ns, played.step_ns)
-            << "pp " << plan.layout.pp << " chunks " << plan.all_to_all.chunks;
+            << toText(plan.schedule) << " pp " << plan.layout.pp << " chunks "
+            << plan.all_to_all.chunks;
         for (std::size_t s = 0; s < played.stages.size(); ++s) {
             EXPECT_EQ(estimate.stages[s].busy_compute_ns, played.stages[s].busy_compute_ns);
             // In the order of issue, not of time: lanes that overlap hold a little more.
