@@ -12,6 +12,8 @@ namespace piper {
 struct RankGroups {
     RankId rank;
     RankCoordinates place;
+    /// dp and edp hold every replica of this rank's weights: those of the other copy of a
+    /// bidirectional pipeline too.
     std::unique_ptr<Communicator> pp, ep, dp, edp;
 
     [[nodiscard]] StageId stage() const { return StageId(static_cast<std::int32_t>(place.pp)); }

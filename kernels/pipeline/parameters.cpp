@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 
+#include "core/plan/pipeline_shape.h"
+
 namespace piper {
 namespace {
 
@@ -98,10 +100,15 @@ LayerTensors carveLayer(Carver& carver, const ModelSpec& model, LayerId layer,
 StageTensors carveStage(Carver& carver, const Plan& plan, StageId stage, std::int64_t experts) {
     const ModelSpec& model = plan.model;
     StageTensors out;
-    if (stage.value == 0)
+    const PipelineShape shape = pipelineShape(plan);
+    if (holdsEmbedding(shape, stage))
         out.embedding = carver.matrix("embedding", model.vocab_size, model.hidden_size);
-    for (std::int32_t chunk = 0; chunk < plan.layout.vpp; ++chunk) {
-        const LayerRange range = stageLayers(plan, stage, ModelChunkId(chunk));
+    std::vector<LayerRange> chunks;
+    for (std::int32_t chunk = 0; chunk < shape.chunks(); ++chunk)
+        chunks.push_back(stageLayers(plan, stage, ModelChunkId(chunk)));
+    // In model order, so that ranks with the same layers lay them out the same.
+    std::ranges::sort(chunks, {}, &LayerRange::begin);
+    for (const LayerRange& range : chunks) {
         for (std::int64_t l = range.begin; l < range.end; ++l) {
             const LayerId layer(static_cast<std::int32_t>(l));
             carver.setLayer(layer);
@@ -109,7 +116,7 @@ StageTensors carveStage(Carver& carver, const Plan& plan, StageId stage, std::in
         }
     }
     carver.setLayer(LayerId());
-    if (stage.value == plan.layout.pp - 1) {
+    if (holdsHead(shape, stage)) {
         out.final_norm = carver.vector("final norm", model.hidden_size);
         out.head = carver.matrix("head", model.vocab_size, model.hidden_size);
     }

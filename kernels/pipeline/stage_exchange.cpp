@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communication operations of a StageModel.
+#include "core/plan/pipeline_shape.h"
 #include "kernels/pipeline/stage_model.h"
 
 namespace piper {
@@ -7,7 +8,8 @@ namespace {
 
 /// Of one message between stages; the model chunk is that of the stage that receives.
 int messageTag(const Plan& plan, const Operation& op) {
-    const std::int64_t chunk = op.micro_batch.value * plan.layout.vpp + op.model_chunk.value;
+    const std::int64_t chunk =
+        op.micro_batch.value * pipelineShape(plan).chunks() + op.model_chunk.value;
     return static_cast<int>(2 * chunk + (op.key.pass == Pass::Backward ? 1 : 0));
 }
 
@@ -77,20 +79,29 @@ Result<BegunOperation> StageModel::combine(const Operation& op) {
 Result<BegunOperation> StageModel::send(const Operation& op) {
     // Messages carry the receiver's model chunk; what is sent belongs to the own one beside it.
     const Plan& plan = m_parts.plan;
+    const bool forward = op.key.pass == Pass::Forward;
+    const ChunkSeat to{op.peer, op.model_chunk};
+    const auto own_seat =
+        forward ? seatBefore(pipelineShape(plan), to) : seatAfter(pipelineShape(plan), to);
+    PIPER_CHECK(own_seat && own_seat->stage == m_parts.groups.stage());
     Operation own = op;
-    if (op.key.pass == Pass::Forward && m_parts.groups.place.pp == plan.layout.pp - 1)
-        own.model_chunk = ModelChunkId(op.model_chunk.value - 1);
-    if (op.key.pass == Pass::Backward && m_parts.groups.place.pp == 0)
-        own.model_chunk = ModelChunkId(op.model_chunk.value + 1);
+    own.model_chunk = own_seat->chunk;
     MicroBatchState& state = stateOf(own);
+    if (isHandOver(op)) {
+        MicroBatchState& next = stateOf(op);
+        (forward ? next.hidden : next.gradient) =
+            std::move(forward ? state.hidden : state.gradient);
+        return BegunOperation{};
+    }
     BegunOperation begun;
-    begun.held = std::move(op.key.pass == Pass::Forward ? state.hidden : state.gradient);
+    begun.held = std::move(forward ? state.hidden : state.gradient);
     PIPER_ASSIGN(begun.transfer, m_parts.groups.pp->send(begun.held.as<std::byte>(), op.peer.value,
                                                          messageTag(plan, op)));
     return begun;
 }
 
 Result<BegunOperation> StageModel::receive(const Operation& op) {
+    if (isHandOver(op)) return BegunOperation{};  // the send laid it there
     MicroBatchState& state = stateOf(op);
     const bool forward = op.key.pass == Pass::Forward;
     BegunOperation begun;

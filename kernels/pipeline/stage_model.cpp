@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/plan/pipeline_shape.h"
 #include "kernels/pipeline/support.h"
 
 namespace piper {
@@ -340,16 +341,17 @@ Status StageModel::expertWeightGrad(const Operation& op) {
 }
 
 /// Gradients are already summed over replicas. Every parameter counts once in the norm: dense ones
-/// are the same on dp ranks, experts on edp ranks.
+/// are the same on dp ranks, experts on edp ranks, both on the other copy of the pipeline.
 Status StageModel::optimize() {
     const Layout& layout = m_parts.plan.layout;
+    const auto copies = static_cast<double>(pipelineShape(m_parts.plan).modelCopies());
     PIPER_ASSIGN(const double dense,
                  m_parameters.squaredNorm(m_parts.backend, ParameterGroup::Dense));
     PIPER_ASSIGN(const double expert,
                  m_parameters.squaredNorm(m_parts.backend, ParameterGroup::Expert));
-    std::array<double, 3> sums{
-        dense / static_cast<double>(layout.dp) + expert / static_cast<double>(layout.edp()),
-        m_loss_sum, m_aux_sum};
+    std::array<double, 3> sums{dense / (copies * static_cast<double>(layout.dp)) +
+                                   expert / (copies * static_cast<double>(layout.edp())),
+                               m_loss_sum, m_aux_sum};
     PIPER_TRY(m_parts.world.allReduceSum(sums));
     m_result.gradient_norm = std::sqrt(sums[0]);
     m_result.loss = sums[1] / (static_cast<double>(m_parts.plan.global_batch_size) *

@@ -18,9 +18,6 @@ void addLayout(Parts& parts, const Plan& plan) {
     degree(parts, "tp", layout.tp);
     degree(parts, "cp", layout.cp);
     degree(parts, "etp", layout.etp);
-    if (layout.vpp > 1 && layout.pp == 1)
-        parts.push_back(
-            fmt::format("vpp {} with pp 1: a stage does not send to itself", layout.vpp));
     if (plan.zero_stage != 0)
         parts.push_back(
             fmt::format("zero_stage {}: the CPU worker keeps whole optimizer states; "

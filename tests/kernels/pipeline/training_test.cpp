@@ -55,6 +55,20 @@ TEST(Training, GpipeAndOneF1bAgree) {
     EXPECT_EQ(one.losses(), gpipe.losses());
 }
 
+TEST(Training, AFoldedModelOnOneRankHandsItsChunksOver) {
+    Plan plan = test::tinyPlan();
+    test::TinyRun straight(plan);
+    plan.layout.vpp = 2;
+    plan.schedule = ScheduleKind::ZbV;
+    test::TinyRun folded(plan);
+    ASSERT_TRUE(straight.train(steps(3)).ok());
+    ASSERT_TRUE(folded.train(steps(3)).ok());
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_NEAR(folded.losses()[i], straight.losses()[i], 1e-6 * straight.losses()[i]);
+    for (const Event& event : folded.recorder.timeline().events)
+        EXPECT_TRUE(event.kind != OperationKind::Send || event.lane == Lane::Host);
+}
+
 /// FLOPs of the run's events by phase and kind, and those the schedule says.
 using Totals = std::map<std::pair<Phase, OperationKind>, double>;
 
