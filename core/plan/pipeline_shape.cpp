@@ -87,6 +87,14 @@ MicroBatchRange microBatchesOf(const PipelineShape& shape, ModelChunkId chunk) {
     return chunk.value == 0 ? MicroBatchRange{0, m / 2} : MicroBatchRange{m / 2, m};
 }
 
+std::int64_t inFlightUntilInputGrad(const PipelineShape& shape, StageId stage) {
+    const std::int64_t m = std::max<std::int64_t>(1, shape.num_microbatches);
+    const std::int64_t left = shape.pp - stage.value;
+    if (shape.kind == ScheduleKind::ZbH1) return std::min(m, left);
+    if (shape.kind == ScheduleKind::ZbH2) return std::min(m, 2 * left - 1);
+    return inFlightBound(shape, stage);
+}
+
 std::int64_t inFlightBound(const PipelineShape& shape, StageId stage) {
     const std::int64_t m = std::max<std::int64_t>(1, shape.num_microbatches);
     const std::int64_t pp = shape.pp, vpp = shape.vpp, left = pp - stage.value;

@@ -69,5 +69,8 @@ struct MicroBatchRange {
 /// Sources: arXiv 2104.04473 (1F1B, interleaved), 2401.10241 (ZB: every stage as the first one),
 /// 2412.19437 (DualPipe: pp + 1). docs/formulas.md, "Schedules".
 [[nodiscard]] std::int64_t inFlightBound(const PipelineShape& shape, StageId stage);
+/// Of those, the ones whose input gradient is still to come: what keeps all of its activations. In
+/// zb_h1 and zb_h2 a stage's other micro-batches keep only what their weight gradients read.
+[[nodiscard]] std::int64_t inFlightUntilInputGrad(const PipelineShape& shape, StageId stage);
 
 }  // namespace piper

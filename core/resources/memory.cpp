@@ -102,7 +102,7 @@ std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers) {
 }
 
 std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage) {
-    return inFlightBound(pipelineShape(plan), stage);
+    return inFlightUntilInputGrad(pipelineShape(plan), stage);
 }
 
 namespace {

@@ -92,7 +92,8 @@ struct DeviceReserve {
 [[nodiscard]] std::vector<MemoryEntry> persistentMemory(const Plan& plan, StageId stage);
 /// Full recompute: the first so many of `layers` layers of a stage chunk keep only their input.
 [[nodiscard]] std::int64_t recomputedLayers(const Plan& plan, std::int64_t layers);
-/// inFlightBound of the plan's schedule: what its slot table holds (core/plan/pipeline_shape.h).
+/// inFlightUntilInputGrad of the plan's schedule: what its slot table holds whole
+/// (core/plan/pipeline_shape.h).
 [[nodiscard]] std::int64_t inFlightMicroBatches(const Plan& plan, StageId stage);
 [[nodiscard]] Bytes sumOf(const std::vector<MemoryEntry>& entries);
 

@@ -60,6 +60,25 @@ TEST(Slots, EveryKindIsProvedWithItsBound) {
             }
 }
 
+TEST(Slots, WholeActivationsAreHeldUntilTheInputGradient) {
+    for (const ScheduleKind kind : {ScheduleKind::OneF1B, ScheduleKind::ZbH1, ScheduleKind::ZbH2})
+        for (const std::int64_t pp : {2, 4, 8})
+            for (const std::int64_t m : {3L, 2 * pp, 4 * pp}) {
+                const PipelineShape shape{kind, pp, 1, m};
+                const SlotTable slots = makeSlots(shape).value();
+                for (std::size_t s = 0; s < slots.size(); ++s) {
+                    std::int64_t held = 0, most = 0;
+                    for (const Slot& slot : slots[s]) {
+                        if (slot.kind == Slot::Kind::Forward) most = std::max(most, ++held);
+                        if (slot.kind == Slot::Kind::Backward || slot.kind == Slot::Kind::InputGrad)
+                            --held;
+                    }
+                    EXPECT_EQ(most, inFlightUntilInputGrad(shape, StageId(s)))
+                        << toText(kind) << " pp " << pp << " m " << m << " stage " << s;
+                }
+            }
+}
+
 TEST(Slots, TheBoundIsWhatTheTableHolds) {
     for (const ScheduleKind kind : generatedSchedules())
         for (const std::int64_t pp : {2, 4, 8})
