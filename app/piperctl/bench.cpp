@@ -8,19 +8,21 @@ namespace piper::app {
 
 void addBench(CommandSet& commands) {
     using Bench = Outcome (*)(const BenchOptions&, bool);
-    static const std::map<std::string, Bench> kSubjects = {{"alltoall", benchCollectives},
-                                                           {"predict", benchPredict}};
+    static const std::map<std::string, Bench> kSubjects = {
+        {"alltoall", benchCollectives}, {"gemm", benchGemm}, {"predict", benchPredict}};
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
         "bench", "Time a part of the program, or hold the model against published times",
         [options, &commands] { return kSubjects.at(options->subject)(*options, commands.json()); });
     app.add_option("subject", options->subject,
-                   "alltoall (all collectives), predict (predictions a second on one core)")
+                   "alltoall (all collectives), gemm (and other kernels), predict (predictions a "
+                   "second on one core)")
         ->check(CLI::IsMember(kSubjects))
         ->required();
     app.add_option(
         "--published", options->published,
-        "alltoall: table of published collectives (nccl-tests columns, docs/formats.md)");
+        "alltoall: table of published collectives (nccl-tests columns, docs/formats.md); gemm: "
+        "table of published kernel times, the rows compiled in if left out");
     app.add_option("--leave-out", options->leave_out,
                    "Parts; each is predicted from the rest of the table. 0: from the curves "
                    "compiled in");

@@ -21,6 +21,8 @@ struct BenchOptions {
 
 /// Collectives: published times against the model, or the roofs of a cluster's links.
 [[nodiscard]] Outcome benchCollectives(const BenchOptions& options, bool json);
+/// GEMM, fused MoE and attention: published times against what the model says of them; look-ups.
+[[nodiscard]] Outcome benchGemm(const BenchOptions& options, bool json);
 /// Predictions a second on one core.
 [[nodiscard]] Outcome benchPredict(const BenchOptions& options, bool json);
 

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
     piper::app::addBench(commands);
     piper::app::addCompare(commands);
     piper::app::addExport(commands);
+    piper::app::addBench(commands);
     try {
         root.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
