@@ -19,22 +19,42 @@ struct CheckOptions {
     std::vector<std::string> settings;
 };
 
-void printCheck(const Json& document) {
-    for (const Json& violation : document.at("violations")) {
-        fmt::print("violated: {}\n  {}\n", violation.at("rule").get<std::string>(),
-                   violation.at("message").get<std::string>());
-        for (const Json& fix : violation.at("fix"))
-            fmt::print("  fix: {}\n", fix.get<std::string>());
+void printFindings(const char* word, const Json& findings) {
+    for (const Json& finding : findings) {
+        fmt::print("{}: {}\n  {}\n", word, finding.at("rule").get<std::string>(),
+                   finding.at("message").get<std::string>());
+        for (const Json& fix : finding.at("fix")) fmt::print("  fix: {}\n", fix.get<std::string>());
     }
-    fmt::print("minimum world: {} ranks\n", document.at("minimum_world").get<std::int64_t>());
-    fmt::print("effective: {}\n", document.at("effective").dump());
+}
+
+void printCheck(const Json& document) {
+    printFindings("violated", document.at("violations"));
+    printFindings("warning", document.at("warnings"));
+    if (document.at("minimum_world").is_number())
+        fmt::print("minimum world: {} ranks\n", document.at("minimum_world").get<std::int64_t>());
+    for (const auto& [key, value] : document.at("effective").items())
+        fmt::print("  {:<20}{:<10} {}\n", key, value.dump(),
+                   document.at("origins").value(key, std::string()));
     fmt::print("grids: {}\n", document.at("grids").dump());
     fmt::print("{}\n", document.at("ok").get<bool>() ? "ok" : "not ok");
+}
+
+/// A plan file decides everything: what else was given would be passed over without a word.
+Status onlyThePlan(const CheckOptions& options) {
+    if (options.model.empty() && options.layout.empty() && options.world == 0 &&
+        options.settings.empty())
+        return {};
+    Error error =
+        fail(ErrorCode::InvalidInput,
+             "{} already holds model, layout and settings; give the plan alone", options.plan);
+    error.hint = "or leave the plan out and use --model, --world, --layout and --set";
+    return error;
 }
 
 Outcome runCheck(const CheckOptions& options, bool json) {
     Json document;
     if (!options.plan.empty()) {
+        PIPER_TRY(onlyThePlan(options));
         PIPER_ASSIGN(const Plan plan, loadPlan(options.plan));
         document = checkJson(plan);
     } else {

@@ -50,7 +50,7 @@ void printFixes(const Prediction& p, const std::vector<FitChange>& changes) {
     fmt::print("fix        {}\n", fitSentence(changes));
     for (const FitChange& change : changes)
         fmt::print("  {:<18}{}: {}, {} a step ({:+.0f} %)\n", toText(change.kind), change.change,
-                   humanBytes(change.peak), humanSeconds(change.step),
+                   humanBytes(change.device_total), humanSeconds(change.step),
                    100.0 * (change.step / p.step - 1.0));
 }
 

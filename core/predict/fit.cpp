@@ -38,7 +38,8 @@ std::optional<FitChange> tried(FitCandidate&& candidate) {
     FitChange out;
     out.change = std::move(candidate.change);
     out.settings = std::move(candidate.settings);
-    out.peak = prediction->memory.device_total;
+    out.peak = prediction->memory.peak;
+    out.device_total = prediction->memory.device_total;
     out.verdict = prediction->memory.verdict;
     out.step = prediction->step;
     out.devices = candidate.plan.layout.world();
@@ -94,7 +95,7 @@ std::string fitSentence(const std::vector<FitChange>& changes) {
     const FitChange& first = changes.front();
     return fmt::format("smallest change that {}: {} ({} of {}, {} a step)",
                        first.verdict == FitVerdict::Fits ? "fits" : "fits tightly", first.change,
-                       humanBytes(first.peak), humanBytes(first.plan.cluster.device.memory),
+                       humanBytes(first.device_total), humanBytes(first.plan.cluster.device.memory),
                        humanSeconds(first.step));
 }
 

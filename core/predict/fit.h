@@ -26,7 +26,8 @@ struct FitChange {
     std::string change;                 ///< "recompute layernorm and moe_act"
     std::vector<std::string> settings;  ///< keys of the plan file: "recompute.modules=[...]"
     Plan plan;                          ///< the changed plan, valid under its framework
-    Bytes peak;
+    Bytes peak;                         ///< of the tensors
+    Bytes device_total;                 ///< with what lies outside them: the verdict's
     FitVerdict verdict = FitVerdict::Fits;
     Seconds step;
     std::int64_t devices = 0;

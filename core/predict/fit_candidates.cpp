@@ -213,7 +213,11 @@ std::vector<std::pair<int, Growth>> growths() {
         for (std::size_t b = a + 1; b < kDegrees.size(); ++b)
             for (const auto& [size_a, factor_a] : kFactors)
                 for (const auto& [size_b, factor_b] : kFactors) {
-                    if (factor_a > 8 || factor_b > 8 || factor_a == 3 || factor_b == 3) continue;
+                    const auto most = [](std::size_t degree) {
+                        return kDegrees[degree].first == "pp" ? 16 : 8;
+                    };
+                    if (factor_a > most(a) || factor_b > most(b)) continue;
+                    if (factor_a == 3 || factor_b == 3) continue;
                     Growth g;
                     g.*kDegrees[a].second = factor_a;
                     g.*kDegrees[b].second = factor_b;

@@ -70,11 +70,13 @@ void addMemory(Collector& out, const Prediction& p, const Plan& plan) {
     for (const StageMemory& stage : memory.stages) {
         const std::string key = fmt::format("memory.stages.{}.", stage.stage.value);
         out.put(key + "peak_bytes", stageEvidence(stage, stage.peak.value));
+        out.put(key + "device_bytes", stageEvidence(stage, stage.device_total.value));
         out.put(key + "persistent_bytes", exact(stage.persistent.value));
         out.put(key + "per_micro_batch_bytes", memoryEvidence(0.0, stage.per_micro_batch.value));
         out.put(key + "transient_bytes", memoryEvidence(0.0, stage.transient.value));
         if (stage.stage != memory.peak_stage) continue;
         out.put("memory.peak_bytes", stageEvidence(stage, stage.peak.value));
+        out.put("memory.device_bytes", stageEvidence(stage, memory.device_total.value));
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) {
             const auto term = static_cast<MemoryTerm>(t);
             const double bytes = stage.at_peak[t].value;

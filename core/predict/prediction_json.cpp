@@ -136,6 +136,8 @@ void fixEvidence(const Prediction& p, const FitChange& change, Json& out) {
     };
     scaled("step_seconds", "step_seconds", change.step.value, p.step.value);
     scaled("peak_bytes", "memory.peak_bytes", change.peak.value, p.memory.peak.value);
+    scaled("device_bytes", "memory.device_bytes", change.device_total.value,
+           p.memory.device_total.value);
 }
 
 }  // namespace

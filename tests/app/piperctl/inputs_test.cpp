@@ -135,5 +135,88 @@ TEST(Piperctl, UnknownSessionNamesTheKnownOnes) {
     EXPECT_NE(r.error_output.find("local"), std::string::npos) << r.error_output;
 }
 
+TEST(Piperctl, CheckSaysWhatTheFrameworkDoesWithoutAWord) {
+    const CommandResult r =
+        piperctl({"check", "--world", "16", "--layout", "tp=4 ep=4", "--framework", "megatron"});
+    EXPECT_EQ(r.exit_status, 0) << r.error_output;
+    EXPECT_NE(r.output.find("warning: etp_default"), std::string::npos) << r.output;
+}
+
+TEST(Piperctl, CheckRefusesSettingsThatCannotBeRead) {
+    for (const char* setting :
+         {"num_layer=4", "num_layers=-1", "num_layers=1e99", "num_layers=nan", "num_layers",
+          "num_layers=99999999999999999999", "capacity_factor=x", "precision=fp7", "ep=0"}) {
+        const CommandResult r =
+            piperctl({"check", "--world", "8", "--layout", "pp=2", "--set", setting, "--json"});
+        EXPECT_EQ(r.exit_status, 2) << setting << r.output;
+        EXPECT_FALSE(r.error_output.empty()) << setting;
+        EXPECT_TRUE(r.output.empty()) << setting << r.output;
+    }
+    EXPECT_EQ(piperctl({"check", "--world", "-8", "--layout", "pp=2"}).exit_status, 2);
+    EXPECT_EQ(piperctl({"check", "--world", "99999999999", "--layout", "pp=2"}).exit_status, 2);
+    EXPECT_EQ(piperctl({"check", "--world", "8", "--framework", "jax"}).exit_status, 2);
+}
+
+TEST(Piperctl, CheckOfAPlanTakesNothingBesideIt) {
+    const CommandResult r =
+        piperctl({"check", example("plans/mixtral-8x7b-h100.json"), "--layout", "pp=2"});
+    EXPECT_EQ(r.exit_status, 2);
+    EXPECT_NE(r.error_output.find("give the plan alone"), std::string::npos) << r.error_output;
+}
+
+TEST(Piperctl, EmptyAndForeignFilesAreNamed) {
+    const TemporaryDirectory dir;
+    const auto file = (dir.path() / "plan.json").string();
+    for (const char* text : {"", "[]", "null", "{}", "\"text\"", "{\"format_version\": 99}"}) {
+        write(file, text);
+        for (const char* command : {"predict", "check"}) {
+            const CommandResult r = piperctl({command, file});
+            EXPECT_EQ(r.exit_status, 2) << command << " " << text;
+            EXPECT_NE(r.error_output.find("plan.json"), std::string::npos) << r.error_output;
+        }
+    }
+}
+
+TEST(Piperctl, NumbersThatAreNoneAreRefused) {
+    const TemporaryDirectory dir;
+    for (const char* value : {"NaN", "-1", "0", "1e400", "\"8\"", "8.5"}) {
+        std::string text = readText(example("plans/mixtral-8x7b-h100.json"));
+        const std::string key = "\"micro_batch_size\": 1";
+        text.replace(text.find(key), key.size(), "\"micro_batch_size\": " + std::string(value));
+        for (const char* reference : {"../configs", "../clusters"}) {
+            const std::string where = example(std::string(reference).substr(3));
+            text.replace(text.find(reference), std::string(reference).size(), where);
+        }
+        const auto file = (dir.path() / "plan.json").string();
+        write(file, text);
+        const CommandResult r = piperctl({"predict", file});
+        EXPECT_EQ(r.exit_status, 2) << value << r.output;
+        EXPECT_FALSE(r.error_output.empty()) << value;
+    }
+}
+
+TEST(Piperctl, OptionsBesideAPlanReplaceItsValues) {
+    const std::string plan = example("plans/mixtral-8x7b-h100.json");
+    const CommandResult as_it_is = piperctl({"predict", plan, "--json"});
+    const CommandResult slower = piperctl({"predict", plan, "--cluster", "A100 SXM:8", "--json"});
+    ASSERT_EQ(as_it_is.exit_status, 0) << as_it_is.error_output;
+    ASSERT_LE(slower.exit_status, 1) << slower.error_output;
+    EXPECT_GT(document(slower).at("step_seconds").get<double>(),
+              document(as_it_is).at("step_seconds").get<double>());
+    EXPECT_EQ(piperctl({"predict", plan, "--zero-stage", "7"}).exit_status, 1);
+    EXPECT_EQ(piperctl({"predict", plan, "--recompute", "everything"}).exit_status, 1);
+    EXPECT_EQ(piperctl({"predict", plan, "--stage-layers", "8/x"}).exit_status, 2);
+}
+
+TEST(Piperctl, APlanThatDoesNotFitIsGivenTheSmallestChange) {
+    const CommandResult r = piperctl(
+        {"predict", "--model", example("configs/Mixtral-8x7B-v0.1.json"), "--cluster", "H100 SXM:1",
+         "--layout", "ep=8", "--seq-len", "4096", "--global-batch-size", "64", "--json"});
+    EXPECT_EQ(r.exit_status, 1) << r.error_output;
+    const Json fix = document(r).at("memory").at("fix");
+    ASSERT_FALSE(fix.empty());
+    EXPECT_NE(fix.at(0).at("verdict"), "does_not_fit");
+}
+
 }  // namespace
 }  // namespace piper::test

@@ -128,10 +128,10 @@ TEST(Fit, StateThatIsTooLargeIsShardedOrMovedOut) {
 
 TEST(Fit, ExpertsTooManyForADeviceAreSpreadFurther) {
     // MiMo-V2-Flash's kind of fault (case M01): experts of one rank alone are more than a device.
-    Plan plan = test::h100Plan("configs/DeepSeek-V3.json", 32, 4096, 256);
+    Plan plan = test::h100Plan("configs/DeepSeek-V3.json", 64, 4096, 512);
     plan.framework = Framework::Megatron;
     plan.layout.ep = 8;
-    plan.layout.dp = 256;
+    plan.layout.dp = 512;
     plan.zero_stage = 1;
     plan.recompute.granularity = RecomputeGranularity::Full;
     const std::vector<FitChange> changes = smallestChanges(plan);
