@@ -99,12 +99,15 @@ void addPhases(Collector& out, const Prediction& p, const std::array<Cost, kNumP
             out.time("exposed_seconds." + name, p.exposed[i].value);
             continue;
         }
-        Evidence evidence = phases[i].evidence;
-        out.put("phase_seconds." + name, evidence);
-        const double share = p.exposed[i].value / t;
-        evidence.low *= share;
-        evidence.high *= share;
-        out.put("exposed_seconds." + name, evidence);
+        // A run takes longer than its operations by themselves (host, clock): the range too.
+        const auto scaled = [&](double value) {
+            Evidence evidence = phases[i].evidence;
+            evidence.low *= value / t;
+            evidence.high *= value / t;
+            return evidence;
+        };
+        out.put("phase_seconds." + name, scaled(p.phase[i].value));
+        out.put("exposed_seconds." + name, scaled(p.exposed[i].value));
     }
 }
 

@@ -114,6 +114,7 @@ std::int64_t unitStep(const Plan& plan) {
 
 Plan pipelined(ScheduleKind schedule, std::int64_t pp, std::int64_t vpp, std::int64_t acc) {
     Plan plan = test::tinyPlan(pp, 1, 1, acc);
+    plan.cluster.device.name = "a device whose runs nobody has published";
     plan.layout.vpp = vpp;
     plan.schedule = schedule;
     plan.model.num_layers = pp * vpp;
