@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/predict/predict.h"
 #include "core/resources/memory.h"
 #include "core/resources/traffic.h"
@@ -156,6 +157,11 @@ TEST_F(UserCases, P01_BubblesActivationsAndWeightsOfSchedules) {
                 // 1 + (pp - 1) / (pp vpp) of a model's activations.
                 EXPECT_EQ(inFlightMicroBatches(looped, StageId(0)), pp * vpp + pp - 1);
             }
+            // DualPipe: weights twice, activations 1 + 1 / pp of a model's, a smaller bubble.
+            const Plan both = pipelined(ScheduleKind::DualPipe, pp, 1, acc);
+            EXPECT_EQ(pipelineShape(both).modelCopies(), 2);
+            EXPECT_EQ(inFlightBound(pipelineShape(both), StageId(0)), pp + 1);
+            EXPECT_LT(unitStep(both) - 3 * acc, 3 * (pp - 1)) << pp << " " << acc;
         }
 }
 
