@@ -47,6 +47,5 @@ void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
 void addExport(CommandSet& commands);
 void addCompare(CommandSet& commands);  ///< compare, stats
-void addBench(CommandSet& commands);
 
 }  // namespace piper::app

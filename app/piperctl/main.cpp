@@ -38,7 +38,6 @@ int main(int argc, char** argv) {
     piper::app::addBench(commands);
     piper::app::addCompare(commands);
     piper::app::addExport(commands);
-    piper::app::addBench(commands);
     try {
         root.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
