@@ -24,7 +24,8 @@ TEST(PiperctlBench, RoofsOfACluster) {
     const CommandResult r = piperctl({"bench", "alltoall", "--cluster", "H100 SXM:6", "--json"});
     ASSERT_EQ(r.exit_status, 0) << r.error_output;
     bool found = false;
-    for (const Json& roof : document(r).at("roofs"))
+    const Json printed = document(r);  // outlives the loop over its part
+    for (const Json& roof : printed.at("roofs"))
         if (roof.at("operation") == "all_to_all" && roof.at("ranks") == 48) {
             EXPECT_NEAR(roof.at("algbw_bytes_per_second").get<double>(), 60e9, 1);
             found = true;
