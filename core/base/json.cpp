@@ -20,6 +20,9 @@ Result<Json> parseJson(std::string_view text, std::string_view where) {
         error.where = std::string(where);
         error.context = text.empty() ? "the file is empty" : "";
         return error;
+    } catch (const nlohmann::json::exception& e) {
+        // A number such as 1e400 is good grammar and no number.
+        return fail(ErrorCode::InvalidInput, "{}", e.what()).at(std::string(where));
     }
 }
 

@@ -63,5 +63,12 @@ TEST(Json, NewerFormatVersionIsRefused) {
     EXPECT_NE(s.error().message.find("newer"), std::string::npos);
 }
 
+TEST(Json, ANumberTooLargeIsAnErrorNotAnException) {
+    const Result<Json> json = parseJson("{\"a\": 1e400}", "plan.json");
+    ASSERT_FALSE(json.ok());
+    EXPECT_NE(json.error().text().find("plan.json"), std::string::npos) << json.error().text();
+    EXPECT_NE(json.error().text().find("1e400"), std::string::npos) << json.error().text();
+}
+
 }  // namespace
 }  // namespace piper
