@@ -77,8 +77,9 @@ public:
         for (const char* signal : {"-TERM", "-KILL"}) {
             PIPER_TRY(signalAll(signal));
             for (int i = 0; i < 100; ++i) {
+                // The script outlives the ranks by the moment in which it writes how they ended.
                 PIPER_ASSIGN(const bool alive, anyAlive());
-                if (!alive) return {};
+                if (!alive && !launcherAlive()) return {};
                 std::this_thread::sleep_for(std::chrono::milliseconds(50));
             }
         }

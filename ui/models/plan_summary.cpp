@@ -106,7 +106,7 @@ std::vector<Metric> planMetrics(const Plan& plan, const Prediction& p) {
             p, "tokens_per_second_per_device", asCount),
         memoryMetric(p),
         withEvidence(metric("bubble_fraction", "Bubble", asPercent(p.bubble_fraction),
-                            QStringLiteral("of the step, mean of stages"),
+                            QStringLiteral("of the step"),
                             QStringLiteral("Share of the step in which a stage's compute lane "
                                            "waits, mean over stages.")),
                      p, "bubble_fraction", asPercent),
