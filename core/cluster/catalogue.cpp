@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The catalogue as values, and the links its devices usually come with.
 #include <algorithm>
+#include <bit>
 #include <cctype>
 
 #include "core/cluster/catalogue_table.h"
@@ -167,6 +168,17 @@ Result<bool> onEthernet(std::string_view name) {
     return error;
 }
 
+/// A rack of 72 devices is not filled by a job of 256: schedulers place it in segments of a power
+/// of two (64 of 72), so that no group straddles two racks which fits into one.
+void placeInSegments(std::vector<LinkLevel>& levels, std::int64_t devices_per_node,
+                     std::int64_t world) {
+    for (LinkLevel& level : levels)
+        if (level.domain_devices > devices_per_node && world > level.domain_devices &&
+            world % level.domain_devices != 0 && &level != &levels.back())
+            level.domain_devices = static_cast<std::int64_t>(
+                std::bit_floor(static_cast<std::uint64_t>(level.domain_devices)));
+}
+
 }  // namespace
 
 const std::vector<DeviceSpec>& deviceCatalogue() {
@@ -220,6 +232,7 @@ Result<std::vector<LinkLevel>> defaultLevels(std::string_view device, std::int64
         levels.erase(network, levels.end());
         levels.push_back(plainEthernet(devices_per_node));
     }
+    placeInSegments(levels, devices_per_node, devices_per_node * nodes);
     clip(levels, devices_per_node * nodes);
     return levels;
 }

@@ -183,6 +183,10 @@ PublishedCurves::Match CommunicationModel::publishedMatch(CallKind kind,
     call.device = m_plan.cluster.device.name;
     call.ranks = place.ranks;
     call.nodes = place.nodes;
+    // Rows of the library that the plan names stand nearer than those of others.
+    if (expertLibrary(m_plan.all_to_all.library))
+        call.library =
+            m_plan.all_to_all.library == AllToAllLibrary::HybridEp ? "HybridEP" : "DeepEP";
     if (isExpertParallel(kind))
         call.size.row_bytes =
             asDouble(m_plan.model.hidden_size) * activationElementBytes(m_plan.precision).value;

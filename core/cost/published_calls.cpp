@@ -12,7 +12,7 @@ namespace piper {
 namespace {
 
 constexpr double kPriorDistance = 3.0;  ///< octaves at which the bare model takes part
-constexpr double kOtherLibrary = 0.5;   ///< another version, or another library of the kind
+constexpr double kOtherLibrary = 0.5;   ///< another version of the library that was asked for
 constexpr double kOtherDevice = 0.5;    ///< another device of the family
 constexpr double kSizePerOctave = 0.5;  ///< outside a curve's sizes
 constexpr double kNearest = 0.02;       ///< keeps the weight of an exact match finite
@@ -171,7 +171,11 @@ PublishedCurves::Match PublishedCurves::match(const PublishedCall& call,
     if (at_slot >= m_index.size()) return out;
     const std::string mover = call.library.empty() ? std::string() : libraryFamily(call.library);
     const Axes axes = axesOf(call);
+    // Libraries move rows in their own ways: another's curves stand in only where it has none.
+    const bool own_curves = std::ranges::any_of(
+        m_index[at_slot], [&](std::size_t i) { return m_curves[i].mover == mover; });
     for (const std::size_t i : m_index[at_slot]) {
+        if (own_curves && m_curves[i].mover != mover) continue;
         const double d = distance(m_curves[i], call, axes, mover);
         const PublishedCall& own = m_curves[i].call;
         if (own.ranks == call.ranks && own.nodes == call.nodes && own.device == call.device)

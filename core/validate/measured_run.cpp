@@ -163,6 +163,17 @@ void readSchedule(RowReader& in, MeasuredRun& run) {
         plan.stage_layers = unevenStageLayers(plan.model.num_layers, chunks);
 }
 
+/// What the tables of dims leave out of GPT-3's family; models with gated MLPs are not of it.
+void makeGpt(ModelSpec& model, std::int64_t seq_len) {
+    if (model.moe || model.dense_mlp != MlpKind::TwoMatrix) return;
+    model.norm = NormKind::LayerNorm;
+    model.position = PositionKind::Learned;
+    model.max_position_embeddings = std::max(model.max_position_embeddings, seq_len);
+    model.attention.qkv_bias = model.attention.output_bias = model.mlp_bias = true;
+    model.dropout = 0.1;
+    model.tie_word_embeddings = true;
+}
+
 /// Library of the all-to-all and replayed graphs, in the overlap column or among the notes.
 void readDispatcher(RowReader& in, MeasuredRun& run) {
     Plan& plan = run.plan;
@@ -321,6 +332,9 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     plan.fused_attention = run.profile->fused_attention;
     plan.fused_cross_entropy = run.profile->fused_cross_entropy;
     plan.cluster.device.kernels = run.profile->kernels;
+    if (run.profile->bf16_gradients) plan.optimizer.gradients = StateFormat::Bf16;
+    plan.fp8_parameters = run.profile->fp8_parameters && elementBytes(plan.precision).value < 2.0;
+    if (run.profile->gpt_layers) makeGpt(plan.model, plan.seq_len);
     readDispatcher(in, run);
     if (mentions(in.text("precision"), "pure")) plan.optimizer.master_weights = StateFormat::None;
     readSpeed(in, run);

@@ -28,6 +28,11 @@ struct SourceProfile {
     bool trains_mtp = false;            ///< multi-token prediction layers of models that have them
     bool fused_attention = true;
     bool fused_cross_entropy = false;
+    bool bf16_gradients = false;  ///< the buffer that micro-batches add to; else the framework's
+    bool fp8_parameters = false;  ///< with fp8 precisions: weights live in fp8 alone
+    /// Dense two-matrix models are GPT-3's: LayerNorm, learned positions, biases, dropout 0.1, tied
+    /// embeddings.
+    bool gpt_layers = false;
     AllToAllLibrary all_to_all = AllToAllLibrary::Nccl;
     bool cuda_graphs = false;
     std::string_view kernels = {};  ///< whose published kernel times (DeviceSpec::kernels)
