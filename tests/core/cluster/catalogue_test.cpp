@@ -135,6 +135,17 @@ TEST(Catalogue, RatesThatNoSourceStatesAreAssumed) {
     EXPECT_EQ(again->device.assumed_peaks, a100.device.assumed_peaks);
 }
 
+TEST(Catalogue, JobsThatDoNotFillRacksArePlacedInSegments) {
+    const auto rack = [](std::int64_t nodes) {
+        const std::vector<LinkLevel> levels = *defaultLevels("GB200", 4, nodes);
+        return levels[levels.size() > 2 ? levels.size() - 2 : 0].domain_devices;
+    };
+    EXPECT_EQ(rack(2), 8);    // within one rack
+    EXPECT_EQ(rack(18), 72);  // a whole rack
+    EXPECT_EQ(rack(36), 72);  // two whole racks
+    EXPECT_EQ(rack(64), 64);  // 256 devices in four racks
+}
+
 TEST(Catalogue, ImpossibleSizesAreRefused) {
     EXPECT_FALSE(defaultCluster("H100", 0).ok());
     EXPECT_FALSE(defaultCluster("H100", -3).ok());

@@ -27,6 +27,22 @@ CommunicationWork exchange(CollectiveKind kind, const char* dimension, std::int6
     return w;
 }
 
+TEST(Communication, ALibraryIsPricedByItsOwnCurves) {
+    // HybridEP on NVL72, 8 ranks, 4096 tokens of 14336 bytes to 8 experts: 561 us published.
+    Plan plan = smallPlan({.ep = 8, .dp = 8});
+    plan.cluster = *defaultCluster("GB200", 2);
+    plan.model.hidden_size = 7168;
+    plan.model.moe->router_topk = 8;
+    const double payload = 4096.0 * 8 * 14336 * 7 / 8;
+    const CommunicationWork work = exchange(CollectiveKind::AllToAll, "ep", 8, payload);
+    plan.all_to_all.library = AllToAllLibrary::HybridEp;
+    const Cost hybrid = CostModel(plan).communication(work);
+    EXPECT_NEAR(hybrid.time.value, 561e-6, 20e-6);
+    EXPECT_EQ(hybrid.evidence.kind, EvidenceKind::Published);
+    plan.all_to_all.library = AllToAllLibrary::DeepEp;
+    EXPECT_GT(CostModel(plan).communication(work).time.value, 1.5 * hybrid.time.value);
+}
+
 TEST(Spread, KnownLayoutsOnEightByEight) {
     const Plan inside = smallPlan({.pp = 8, .ep = 8, .dp = 8});
     const CostModel model(inside);
