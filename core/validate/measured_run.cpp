@@ -298,12 +298,20 @@ Flops countedFlopsPerToken(const MeasuredRun& run) {
     const Plan& plan = run.plan;
     const SourceProfile& profile = *run.profile;
     const bool recomputed = plan.recompute.granularity == RecomputeGranularity::Full;
-    const Result<FlopConvention> convention = findFlopConvention(
-        recomputed && !profile.flops_recompute.empty() ? profile.flops_recompute : profile.flops);
+    const std::string_view name =
+        recomputed && !profile.flops_recompute.empty()        ? profile.flops_recompute
+        : run.other_gate && !profile.flops_other_gate.empty() ? profile.flops_other_gate
+                                                              : profile.flops;
+    const Result<FlopConvention> convention = findFlopConvention(name);
     PIPER_CHECK(convention.ok());
-    const Flops flops = flopTable(plan.model, plan.seq_len, *convention).total();
+    const FlopTable table = flopTable(plan.model, plan.seq_len, *convention);
+    if (!run.lora) return table.total();
     // Adapters alone have weight gradients: forward and input gradients are two passes of three.
-    return run.lora ? flops * (2.0 / 3.0) : flops;
+    // Their runs pack short sequences, and the source counts no attention core for them.
+    Flops flops;
+    for (const FlopTerm& term : table.terms)
+        if (term.name != "attention core") flops += term.training() * (2.0 / 3.0);
+    return flops;
 }
 
 Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
@@ -320,6 +328,7 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     plan.framework = run.profile->framework;
     PIPER_ASSIGN(ReferenceTables::NamedModel named, tables.model(run.model));
     plan.model = std::move(named.model);
+    run.other_gate = named.other_gate;
     plan.model.mtp_num_layers = named.trains_mtp && run.profile->trains_mtp ? 1 : 0;
     const std::int64_t world = in.required("n_gpus");
     PIPER_TRY(readCluster(in, run, tables, world));

@@ -24,6 +24,7 @@ struct MeasuredRun {
     std::vector<std::string> assumed;
     bool full_layout = true;  ///< false: the profile assumed the micro-batch size
     bool lora = false;        ///< only adapters are trained
+    bool other_gate = false;  ///< experts gate with another function than SiLU
 
     std::optional<Seconds> step;           ///< published, or derived from what is
     std::string step_from;                 ///< "step_s", "tokens_s_gpu", "tflops_per_gpu", "mfu"

@@ -36,6 +36,7 @@ constexpr SourceProfile kProfiles[] = {
      .why = "performance recipes of the releases from 26.06: as before, graphs of whole layers"},
     {.name = "megatron-bridge",
      .match = "megatron-bridge",
+     .flops_other_gate = "bridge_two_matrix_experts",
      .overlap = kRecipe,
      .trains_mtp = true,
      .fused_cross_entropy = true,

@@ -18,6 +18,8 @@ struct SourceProfile {
     /// What its TFLOP/s and MFU count (core/model/flop_conventions.h), and where layers are
     /// recomputed in full, when that differs.
     std::string_view flops = "model_flops", flops_recompute = {};
+    /// Where the experts' gate is not SiLU, when that differs.
+    std::string_view flops_other_gate = {};
     /// Denominators of its MFU in TFLOP/s a device, 0: the catalogue's.
     double hopper_peak = 0.0, hopper_fp8_peak = 0.0, blackwell_peak = 0.0, blackwell_fp8_peak = 0.0;
     Overlap overlap;                      ///< overlap blank; tp holds only with tp above 1

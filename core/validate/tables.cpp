@@ -143,6 +143,7 @@ Result<ReferenceTables::NamedModel> ReferenceTables::model(std::string_view name
             m.attention.full_attention_layers.push_back(l);
     }
     const bool whole = m_model_alias.at(alias, "num_layers").empty();
+    out.other_gate = row.text("model").starts_with("GPT-OSS");
     out.trains_mtp = whole && row.text("notes").find("MTP") != std::string_view::npos;
     const std::vector<Error> errors = checkModel(m);
     if (!errors.empty()) return Error(errors.front()).withContext(fmt::format("model '{}'", name));

@@ -26,6 +26,7 @@ public:
     struct NamedModel {
         ModelSpec model;
         bool trains_mtp = false;  ///< the architecture has a multi-token prediction layer
+        bool other_gate = false;  ///< experts gate with another function than SiLU (GPT-OSS)
     };
     /// Errors: NotFound for a name without an entry; Unsupported when out of scope, with the note;
     /// InvalidInput for dims that are not sound.
