@@ -107,8 +107,7 @@ std::vector<std::int64_t> effectiveStageLayers(const Plan& plan) {
 
 LayerRange stageLayers(const Plan& plan, StageId stage, ModelChunkId chunk) {
     const std::vector<std::int64_t> layers = effectiveStageLayers(plan);
-    const auto entry =
-        static_cast<std::size_t>(positionOf(pipelineShape(plan), {stage, chunk}));
+    const auto entry = static_cast<std::size_t>(positionOf(pipelineShape(plan), {stage, chunk}));
     PIPER_CHECK(entry < layers.size());
     LayerRange range;
     for (std::size_t i = 0; i < entry; ++i) range.begin += layers[i];
