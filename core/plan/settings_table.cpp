@@ -207,6 +207,15 @@ void addModelSettings(std::vector<Setting>& out) {
                     p.scope.dense_width = true;
                 },
                 {"intermediate_size"}));
+    add(integer("vocab_size", 1, [](CheckedPlan& p, std::int64_t n) {
+        p.plan.model.vocab_size = n;
+        p.scope.vocab = true;
+    }));
+    add({"mtp_num_layers", setPredictionLayers, {"num_nextn_predict_layers"}});
+}
+
+void addMoeSettings(std::vector<Setting>& out) {
+    const auto add = [&](Setting s) { out.push_back(std::move(s)); };
     add(integer("moe_ffn_hidden_size", 1,
                 [](CheckedPlan& p, std::int64_t n) {
                     moeOf(p).moe_ffn_hidden_size = n;
@@ -231,11 +240,6 @@ void addModelSettings(std::vector<Setting>& out) {
                     p.scope.groups = true;
                 },
                 {"moe_router_group_topk", "topk_group"}));
-    add(integer("vocab_size", 1, [](CheckedPlan& p, std::int64_t n) {
-        p.plan.model.vocab_size = n;
-        p.scope.vocab = true;
-    }));
-    add({"mtp_num_layers", setPredictionLayers, {"num_nextn_predict_layers"}});
 }
 
 void addBatchSettings(std::vector<Setting>& out) {
@@ -381,6 +385,7 @@ const std::vector<Setting>& allSettings() {
     static const std::vector<Setting> all = [] {
         std::vector<Setting> out;
         addModelSettings(out);
+        addMoeSettings(out);
         addBatchSettings(out);
         addStageSettings(out);
         addExpertSettings(out);
