@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "core/base/csv.h"
+
 namespace piper {
 
 template <>
@@ -20,34 +22,6 @@ std::span<const EnumName<LeaveOutBy>> enumNames<LeaveOutBy>() {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
-
-/// Fields of one line; quotes may hold commas and doubled quotes.
-std::vector<std::string> csvFields(std::string_view line) {
-    std::vector<std::string> out(1);
-    bool quoted = false;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        const char c = line[i];
-        if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
-            out.back() += '"';
-            ++i;
-        } else if (c == '"') {
-            quoted = !quoted;
-        } else if (c == ',' && !quoted) {
-            out.emplace_back();
-        } else if (c != '\r') {
-            out.back() += c;
-        }
-    }
-    return out;
-}
-
-std::optional<double> number(std::string_view text) {
-    double value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        return {};
-    return value;
-}
 
 bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
@@ -63,7 +37,7 @@ std::optional<double> numberNear(std::string_view text, std::string_view before,
         while (end < text.size() && digit(text[end])) ++end;
         const bool left = before.empty() || text.substr(0, i).ends_with(before);
         const bool right = after.empty() || text.substr(end).starts_with(after);
-        if (left && right) return number(text.substr(i, end - i));
+        if (left && right) return numberIn(text.substr(i, end - i));
     }
     return {};
 }
@@ -137,8 +111,8 @@ std::string readRow(const Columns& columns, const std::vector<std::string>& fiel
     call.device = std::string(columns.of(fields, "gpu"));
     if (linkFamily(call.device) == LinkFamily::Unknown)
         return fmt::format("no link constants for device '{}'", call.device);
-    const auto ranks = number(columns.of(fields, "ranks")),
-               nodes = number(columns.of(fields, "nodes"));
+    const auto ranks = numberIn(columns.of(fields, "ranks")),
+               nodes = numberIn(columns.of(fields, "nodes"));
     if (!ranks || *ranks < 2 || *ranks > kMostRanks)
         return fmt::format("ranks '{}' is not 2 or more", columns.of(fields, "ranks"));
     if (!nodes || *nodes < 1 || *nodes > *ranks)
@@ -149,17 +123,17 @@ std::string readRow(const Columns& columns, const std::vector<std::string>& fiel
     if (isExpertParallel(call.kind) && columns.of(fields, "message_bytes").empty()) {
         if (std::string reason = readTokens(notes, library, call); !reason.empty()) return reason;
     } else {
-        const auto message = number(columns.of(fields, "message_bytes"));
+        const auto message = numberIn(columns.of(fields, "message_bytes"));
         if (!message || *message <= 0) return "no message size";
         const bool per_peer =
             call.kind == CallKind::CrossRailAllToAll || call.kind == CallKind::RailAllToAll;
         call.size.bytes = per_peer ? *message * (*ranks - 1.0) : *message;
     }
-    if (const auto time = number(columns.of(fields, "time_us")); time && *time > 0) {
+    if (const auto time = numberIn(columns.of(fields, "time_us")); time && *time > 0) {
         call.time = microseconds(*time);
         return {};
     }
-    const auto algbw = number(columns.of(fields, "algbw"));
+    const auto algbw = numberIn(columns.of(fields, "algbw"));
     if (!algbw || *algbw <= 0) return "neither a time nor algbw";
     const CallPlace place = usualPlace(call.device, call.ranks, call.nodes);
     const double counted = isExpertParallel(call.kind) && call.size.row_bytes > 0.0
@@ -219,9 +193,10 @@ Result<CallTable> readCallTable(std::string_view csv, std::string_view where) {
     std::int64_t line_number = 0;
     while (!csv.empty()) {
         const std::size_t end = csv.find('\n');
-        const std::vector<std::string> fields = csvFields(csv.substr(0, end));
-        csv = end == std::string_view::npos ? std::string_view() : csv.substr(end + 1);
         ++line_number;
+        PIPER_ASSIGN(const std::vector<std::string> fields,
+                     csvCells(csv.substr(0, end), static_cast<std::size_t>(line_number), where));
+        csv = end == std::string_view::npos ? std::string_view() : csv.substr(end + 1);
         if (fields.size() == 1 && fields[0].empty()) continue;
         if (columns.at.empty()) {
             for (std::size_t i = 0; i < fields.size(); ++i) columns.at.emplace(fields[i], i);

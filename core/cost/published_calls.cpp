@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/csv.h"
 
 namespace piper {
 
@@ -43,14 +44,6 @@ std::vector<std::string_view> split(std::string_view text, char at) {
     }
 }
 
-std::optional<double> number(std::string_view text) {
-    double value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        return {};
-    return value;
-}
-
 /// One line: the curve's fields, then its points.
 Status readLine(std::string_view line, std::vector<PublishedCall>& out) {
     const auto broken = [&] {
@@ -63,7 +56,7 @@ Status readLine(std::string_view line, std::vector<PublishedCall>& out) {
     PIPER_ASSIGN(call.kind, parseEnum<CallKind>(fields[0], "kind of call"));
     call.library = std::string(fields[1]);
     call.device = std::string(fields[2]);
-    const auto nodes = number(fields[3]), ranks = number(fields[4]), row = number(fields[5]);
+    const auto nodes = numberIn(fields[3]), ranks = numberIn(fields[4]), row = numberIn(fields[5]);
     if (!nodes || !ranks || !row || *nodes < 1 || *ranks < 2 || *row < 0) return broken();
     call.nodes = static_cast<std::int64_t>(*nodes);
     call.ranks = static_cast<std::int64_t>(*ranks);
@@ -71,7 +64,8 @@ Status readLine(std::string_view line, std::vector<PublishedCall>& out) {
     for (const std::string_view point : split(fields[6], ' ')) {
         const std::size_t colon = point.find(':');
         if (colon == std::string_view::npos) return broken();
-        const auto size = number(point.substr(0, colon)), time = number(point.substr(colon + 1));
+        const auto size = numberIn(point.substr(0, colon)),
+                   time = numberIn(point.substr(colon + 1));
         if (!size || !time || *size <= 0 || *time <= 0) return broken();
         call.size.bytes = *size;
         call.time = microseconds(*time);

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/csv.h"
 #include "core/base/enum_text.h"
 
 namespace piper {
@@ -19,31 +20,9 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-/// Fields of one CSV line; quotes hold commas, doubled quotes are one.
-Fields splitCsv(std::string_view line) {
-    Fields out(1);
-    bool quoted = false;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        const char c = line[i];
-        if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
-            out.back() += '"';
-            ++i;
-        } else if (c == '"') {
-            quoted = !quoted;
-        } else if (c == ',' && !quoted) {
-            out.emplace_back();
-        } else if (c != '\r') {
-            out.back() += c;
-        }
-    }
-    return out;
-}
-
-std::optional<double> numberOf(std::string_view text) {
-    double value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return {};
-    return value > 0.0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+std::optional<double> positiveIn(std::string_view text) {
+    const std::optional<double> value = numberIn(text);
+    return value && *value > 0.0 ? value : std::nullopt;
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -57,7 +36,7 @@ std::optional<double> tagged(std::string_view extra, std::string_view name) {
          at = extra.find(key, at + 1)) {
         if (at > 0 && extra[at - 1] != ';' && extra[at - 1] != ' ') continue;
         std::string_view rest = extra.substr(at + key.size());
-        return numberOf(rest.substr(0, rest.find_first_of("; ,")));
+        return positiveIn(rest.substr(0, rest.find_first_of("; ,")));
     }
     return {};
 }
@@ -75,7 +54,7 @@ public:
         return m_fields[m_columns.find(column)->second];
     }
     [[nodiscard]] std::optional<double> number(std::string_view column) const {
-        return numberOf(text(column));
+        return positiveIn(text(column));
     }
 
 private:
@@ -254,7 +233,7 @@ Result<PublishedRows> readPublishedRows(std::string_view csv, std::string_view w
         const std::string_view text = csv.substr(0, end);
         csv.remove_prefix(std::min(end + 1, csv.size()));
         if (text.empty()) continue;
-        const Fields fields = splitCsv(text);
+        PIPER_ASSIGN(const Fields fields, csvCells(text, static_cast<std::size_t>(line), where));
         if (columns.empty()) {
             for (std::size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
             width = fields.size();

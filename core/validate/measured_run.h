@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/csv.h"
 #include "core/plan/plan.h"
-#include "core/validate/csv.h"
 #include "core/validate/profiles.h"
 #include "core/validate/tables.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/csv.h"
 #include "core/cluster/cluster.h"
 #include "core/model/model.h"
-#include "core/validate/csv.h"
 
 namespace piper {
 

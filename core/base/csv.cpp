@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/validate/csv.h"
+#include "core/base/csv.h"
 
 #include <charconv>
 #include <cmath>
@@ -102,12 +102,23 @@ Status CsvTable::require(const std::vector<std::string_view>& columns) const {
     return error;
 }
 
-Result<double> parseNumber(std::string_view text) {
+Result<std::vector<std::string>> csvCells(std::string_view line, std::size_t line_number,
+                                          std::string_view where) {
+    std::size_t position = 0;
+    return readRow(line, position, line_number, where);
+}
+
+std::optional<double> numberIn(std::string_view text) {
     double value = 0.0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        return fail(ErrorCode::InvalidInput, "'{}' is not a number", text);
+    if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
     return value;
+}
+
+Result<double> parseNumber(std::string_view text) {
+    const std::optional<double> value = numberIn(text);
+    if (!value) return fail(ErrorCode::InvalidInput, "'{}' is not a number", text);
+    return *value;
 }
 
 Result<std::int64_t> parseWhole(std::string_view text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,13 @@ private:
     std::vector<std::size_t> m_lines;
 };
 
+/// Cells of one line, outer blanks gone. Errors: InvalidInput for a quote that does not end.
+[[nodiscard]] Result<std::vector<std::string>> csvCells(std::string_view line,
+                                                        std::size_t line_number,
+                                                        std::string_view where);
+
+/// The whole text as a finite number; nothing when it is none.
+[[nodiscard]] std::optional<double> numberIn(std::string_view text);
 /// The whole text as a number. Errors: InvalidInput quotes it.
 [[nodiscard]] Result<double> parseNumber(std::string_view text);
 /// The whole text as a whole number, also "4.0". Errors: InvalidInput quotes it.
