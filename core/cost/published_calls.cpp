@@ -128,7 +128,8 @@ std::size_t PublishedCurves::slot(CallKind kind, LinkFamily family, bool network
 
 const PublishedCurves& PublishedCurves::bundled() {
     static const PublishedCurves curves = [] {
-        const Result<std::vector<PublishedCall>> calls = readCalls(embeddedCalls());
+        const Result<std::vector<PublishedCall>> calls =
+            readCalls(embeddedCalls("published_calls"));
         PIPER_CHECK(calls.ok());
         return PublishedCurves(*calls);
     }();

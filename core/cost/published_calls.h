@@ -97,7 +97,7 @@ private:
 /// Lines of published_calls.txt. Errors: InvalidInput with the line.
 [[nodiscard]] Result<std::vector<PublishedCall>> readCalls(std::string_view text);
 /// The file compiled in.
-[[nodiscard]] std::string_view embeddedCalls();
+[[nodiscard]] std::string_view embeddedCalls(std::string_view name);
 
 /// Ends of the range of a published curve's prediction over its value: the residuals of one size
 /// in four left out of both published tables, tenth and ninetieth percentile (docs/formulas.md).

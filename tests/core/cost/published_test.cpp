@@ -237,7 +237,7 @@ TEST(Published, GroupsThatMeetShareTheNics) {
 }
 
 TEST(Published, LinesOfTheTableAreChecked) {
-    EXPECT_TRUE(readCalls(embeddedCalls()).ok());
+    EXPECT_TRUE(readCalls(embeddedCalls("published_calls")).ok());
     EXPECT_FALSE(readCalls("all_reduce|NCCL|H100|1|8|0").ok());
     EXPECT_FALSE(readCalls("all_reduce|NCCL|H100|1|8|0|512:x").ok());
     EXPECT_FALSE(readCalls("all_reduce|NCCL|H100|1|1|0|512:8").ok());
