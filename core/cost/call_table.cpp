@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/base/csv.h"
+#include "core/base/sample.h"
 
 namespace piper {
 
@@ -143,13 +144,6 @@ std::string readRow(const Columns& columns, const std::vector<std::string>& fiel
     return {};
 }
 
-/// FNV-1a, so that the parts are the same everywhere.
-std::uint64_t hashOf(std::string_view text) {
-    std::uint64_t hash = 14695981039346656037ULL;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    return hash ^ (hash >> 32);
-}
-
 std::int64_t partOf(const PublishedCall& c, std::int64_t parts, LeaveOutBy by) {
     const std::string size = fmt::format("{:.0f}|{:.0f}", c.size.bytes, c.size.row_bytes);
     const std::string curve = fmt::format("{}|{}|{}|{}|{}|{:.0f}|{}", toText(c.kind), c.library,
@@ -157,16 +151,8 @@ std::int64_t partOf(const PublishedCall& c, std::int64_t parts, LeaveOutBy by) {
     const std::string key = by == LeaveOutBy::Size    ? size
                             : by == LeaveOutBy::Curve ? curve
                                                       : curve + "|" + size;
-    return static_cast<std::int64_t>(hashOf(key) % static_cast<std::uint64_t>(parts));
-}
-
-double quantile(std::vector<double> values, double q) {
-    if (values.empty()) return 0.0;
-    std::sort(values.begin(), values.end());
-    const double at = q * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(at);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return std::lerp(values[below], values[above], at - static_cast<double>(below));
+    const std::uint64_t hash = textHash(key);
+    return static_cast<std::int64_t>((hash ^ (hash >> 32)) % static_cast<std::uint64_t>(parts));
 }
 
 CallErrors errorsOf(std::string group, const std::vector<double>& ratios) {

@@ -134,6 +134,20 @@ Chip chipOf(std::string_view name) {
     return {};
 }
 
+DeviceGeneration deviceGeneration(std::string_view name) {
+    switch (chipOf(name).die) {
+        case Die::Ga100:
+            return DeviceGeneration::Ampere;
+        case Die::Gh100:
+            return DeviceGeneration::Hopper;
+        case Die::Gb100:
+        case Die::Gb110:
+            return DeviceGeneration::Blackwell;
+        default:
+            return DeviceGeneration::Other;
+    }
+}
+
 double KernelShape::flops() const {
     switch (kind) {
         case KernelKind::Gemm:

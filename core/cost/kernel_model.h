@@ -25,6 +25,10 @@ struct Chip {
 };
 [[nodiscard]] Chip chipOf(std::string_view device_name);
 
+/// Devices of one architecture, whatever their memory, links or board.
+enum class DeviceGeneration : std::uint8_t { Other, Ampere, Hopper, Blackwell };
+[[nodiscard]] DeviceGeneration deviceGeneration(std::string_view device_name);
+
 enum class KernelKind : std::uint8_t { Gemm, GroupedGemm, FusedMoe, Attention };
 inline constexpr std::array<std::string_view, 4> kKernelKinds = {"gemm", "grouped", "fused_moe",
                                                                  "attention"};

@@ -13,6 +13,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/enum_text.h"
+#include "core/base/sample.h"
 
 namespace piper {
 
@@ -185,16 +186,11 @@ KernelScore score(std::vector<double> errors, std::int64_t inside, std::int64_t 
     KernelScore out;
     out.rows = static_cast<std::int64_t>(errors.size());
     if (errors.empty()) return out;
-    const auto quantile = [](std::vector<double>& v, double q) {
-        std::sort(v.begin(), v.end());
-        return v[std::min(v.size() - 1,
-                          static_cast<std::size_t>(q * static_cast<double>(v.size())))];
-    };
     out.bias = quantile(errors, 0.5);
     for (double& e : errors) e = std::abs(e);
     out.median = quantile(errors, 0.5);
     out.p90 = quantile(errors, 0.9);
-    out.worst = errors.back();
+    out.worst = std::ranges::max(errors);
     out.inside = static_cast<double>(inside) / static_cast<double>(out.rows);
     out.extrapolated = extrapolated;
     return out;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cost/kernel_model.h"
+
 namespace piper {
 namespace {
 
@@ -22,14 +24,6 @@ constexpr double kAmpereRun = 1.27, kHopperRun = 1.26, kBlackwellRun = 1.2, kOwn
 constexpr double kPowerLimited = 1.25;
 /// FlashAttention-2, which PyTorch's own attention calls on Hopper, over cuDNN's kernel.
 constexpr double kFlashAttention2 = 1.6;
-
-bool names(const DeviceSpec& device, std::string_view part) {
-    return device.name.find(part) != std::string::npos;
-}
-
-bool isHopper(const DeviceSpec& d) {
-    return names(d, "H100") || names(d, "H200") || names(d, "H800");
-}
 
 double callTime(Framework framework) {
     switch (framework) {
@@ -84,16 +78,24 @@ Seconds hostTime(const Plan& plan, const OperationKey& key) {
 double runFactor(const Plan& plan) {
     const DeviceSpec& d = plan.cluster.device;
     if (d.kind == DeviceKind::Cpu || !plan.cluster.curves.empty()) return 1.0;
-    const double limited = names(d, "500W") ? kPowerLimited : 1.0;
+    const double limited = d.name.find("500W") != std::string::npos ? kPowerLimited : 1.0;
     if (d.kernels == "te") return kOwnKernelsRun * limited;
-    if (names(d, "A100") || names(d, "A800")) return kAmpereRun * limited;
-    if (isHopper(d)) return kHopperRun * limited;
-    if (names(d, "B200") || names(d, "B300")) return kBlackwellRun * limited;
+    switch (deviceGeneration(d.name)) {
+        case DeviceGeneration::Ampere:
+            return kAmpereRun * limited;
+        case DeviceGeneration::Hopper:
+            return kHopperRun * limited;
+        case DeviceGeneration::Blackwell:
+            return kBlackwellRun * limited;
+        case DeviceGeneration::Other:
+            break;
+    }
     return limited;
 }
 
 double attentionFactor(const Plan& plan) {
-    return plan.framework == Framework::Torchtitan && isHopper(plan.cluster.device)
+    return plan.framework == Framework::Torchtitan &&
+                   deviceGeneration(plan.cluster.device.name) == DeviceGeneration::Hopper
                ? kFlashAttention2
                : 1.0;
 }

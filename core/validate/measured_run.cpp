@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cost/kernel_model.h"
 #include "core/model/flop_conventions.h"
 #include "core/validate/free_text.h"
 
@@ -220,14 +221,12 @@ void readMemory(RowReader& in, MeasuredRun& run) {
 double mfuPeak(const MeasuredRun& run) {
     const Plan& plan = run.plan;
     const bool low = elementBytes(plan.precision).value < 2.0;
-    const std::string& name = plan.cluster.device.name;
-    const bool blackwell =
-        name.find("B200") != std::string::npos || name.find("B300") != std::string::npos;
-    const bool hopper = name.find("H100") != std::string::npos;
+    const DeviceGeneration g = deviceGeneration(plan.cluster.device.name);
     const SourceProfile& p = *run.profile;
-    const double own = blackwell ? (low ? p.blackwell_fp8_peak : p.blackwell_peak)
-                       : hopper  ? (low ? p.hopper_fp8_peak : p.hopper_peak)
-                                 : 0.0;
+    const double own = g == DeviceGeneration::Blackwell
+                           ? (low ? p.blackwell_fp8_peak : p.blackwell_peak)
+                       : g == DeviceGeneration::Hopper ? (low ? p.hopper_fp8_peak : p.hopper_peak)
+                                                       : 0.0;
     if (own > 0.0) return own * 1e12;
     const Result<FlopsPerSecond> peak = plan.cluster.device.peakFor(plan.precision);
     return peak.ok() ? peak->value : 0.0;

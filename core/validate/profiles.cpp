@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/validate/profiles.h"
 
+#include "core/validate/free_text.h"
+
 namespace piper {
 
 namespace {
@@ -180,22 +182,12 @@ constexpr SourceProfile kProfiles[] = {
      .why = "Megatron-LM with the distributed optimizer and bucketed overlap"},
 };
 
-bool containsNoCase(std::string_view text, std::string_view word) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-    for (std::size_t i = 0; i + word.size() <= text.size(); ++i) {
-        std::size_t n = 0;
-        while (n < word.size() && lower(text[i + n]) == word[n]) ++n;
-        if (n == word.size()) return true;
-    }
-    return false;
-}
-
 /// Any of the words between bars; no word is every release.
 bool releaseIs(std::string_view notes, std::string_view words) {
     if (words.empty()) return true;
     while (!words.empty()) {
         const std::size_t bar = words.find('|');
-        if (containsNoCase(notes, words.substr(0, bar))) return true;
+        if (mentions(notes, words.substr(0, bar))) return true;
         words = bar == std::string_view::npos ? std::string_view() : words.substr(bar + 1);
     }
     return false;
@@ -209,8 +201,7 @@ std::span<const SourceProfile> sourceProfiles() {
 
 const SourceProfile& profileOf(std::string_view source, std::string_view notes) {
     for (const SourceProfile& profile : kProfiles)
-        if (containsNoCase(source, profile.match) && releaseIs(notes, profile.release))
-            return profile;
+        if (mentions(source, profile.match) && releaseIs(notes, profile.release)) return profile;
     return kProfiles[std::size(kProfiles) - 1];
 }
 

@@ -6,38 +6,25 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/sample.h"
+#include "core/cost/kernel_model.h"
+
 namespace piper {
 namespace {
 
 const std::vector<std::string_view> kRequiredColumns = {
     "source", "model", "gpu", "n_gpus", "seq", "gbs", "mbs", "tp", "pp", "precision"};
 
-/// FNV-1a: the same split on every machine.
-std::uint64_t hashOf(std::string_view text) {
-    std::uint64_t hash = 14695981039346656037ull;
-    for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-    return hash;
-}
-
 /// One row in three is held out, by what the row says of the run.
 bool isHeldOut(const MeasuredRun& run) {
     const Plan& p = run.plan;
     const Layout& l = p.layout;
-    return hashOf(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.source, run.model,
-                              run.gpu, l.world(), l.tp, l.pp, l.vpp, l.ep, l.cp, p.seq_len,
-                              p.global_batch_size, p.micro_batch_size,
-                              static_cast<int>(p.precision))) %
+    return textHash(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.source, run.model,
+                                run.gpu, l.world(), l.tp, l.pp, l.vpp, l.ep, l.cp, p.seq_len,
+                                p.global_batch_size, p.micro_batch_size,
+                                static_cast<int>(p.precision))) %
                3 ==
            0;
-}
-
-enum class Generation { Ampere, Hopper, Blackwell, Other };
-
-Generation generationOf(const std::string& device) {
-    const auto has = [&](std::string_view text) { return device.find(text) != std::string::npos; };
-    if (has("B200") || has("B300")) return Generation::Blackwell;
-    if (has("H100") || has("H200") || has("H800")) return Generation::Hopper;
-    return has("A100") ? Generation::Ampere : Generation::Other;
 }
 
 /// What became of one row: exactly one of the two is set.
@@ -82,21 +69,15 @@ RowOutcome validateRow(const CsvTable& table, std::size_t at, const ReferenceTab
     return out;
 }
 
-double quantile(const std::vector<double>& sorted, double share) {
-    const double at = share * static_cast<double>(sorted.size() - 1);
-    const auto low = static_cast<std::size_t>(at);
-    const std::size_t high = std::min(low + 1, sorted.size() - 1);
-    return std::lerp(sorted[low], sorted[high], at - static_cast<double>(low));
-}
-
 void addSummaries(Validation& out) {
     std::vector<double> time, blackwell, memory, other, flops, fit, held_out;
     for (const ValidatedRow& row : out.rows) {
         const MeasuredRun& run = row.run;
-        const Generation g = generationOf(run.plan.cluster.device.name);
-        if (run.step && run.full_layout && g == Generation::Blackwell)
+        const DeviceGeneration g = deviceGeneration(run.plan.cluster.device.name);
+        if (run.step && run.full_layout && g == DeviceGeneration::Blackwell)
             blackwell.push_back(row.timeError());
-        if (run.step && run.full_layout && (g == Generation::Ampere || g == Generation::Hopper)) {
+        if (run.step && run.full_layout &&
+            (g == DeviceGeneration::Ampere || g == DeviceGeneration::Hopper)) {
             time.push_back(row.timeError());
             (row.held_out ? held_out : fit).push_back(row.timeError());
         }
@@ -164,10 +145,8 @@ ErrorSummary summarize(std::vector<double> errors) {
     ErrorSummary out;
     out.n = static_cast<std::int64_t>(errors.size());
     if (errors.empty()) return out;
-    std::ranges::sort(errors);
     out.bias = quantile(errors, 0.5);
     for (double& error : errors) error = std::abs(error);
-    std::ranges::sort(errors);
     out.median = quantile(errors, 0.5);
     out.p90 = quantile(errors, 0.9);
     return out;
