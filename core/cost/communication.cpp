@@ -7,6 +7,7 @@
 
 #include "core/cost/cost.h"
 #include "core/cost/curves.h"
+#include "core/resources/routing.h"
 
 namespace piper {
 
@@ -301,7 +302,7 @@ Cost CommunicationModel::publishedCost(const CommunicationWork& work, const Dime
     size.bytes = bufferOf(work.kind, at.spread.size, payload);
     if (isExpertParallel(kind) && m_plan.model.moe) {
         size.topk = asDouble(m_plan.model.moe->router_topk);
-        size.node_limit = m_plan.all_to_all.node_limit;
+        size.node_limit = nodeLimit(m_plan, at.spread.nodes);
         size.row_bytes =
             asDouble(m_plan.model.hidden_size) * activationElementBytes(m_plan.precision).value;
     }

@@ -106,45 +106,49 @@ std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes) {
     return limit;
 }
 
-double memoryImbalance(const Plan& plan, StageId stage) {
+namespace {
+
+/// Whether layers of one plan can be loaded differently.
+bool loadVaries(const Plan& plan) {
     const RoutingLoad& load = plan.routing_load;
-    if (load.kind != RoutingLoadKind::Histogram || load.histogram.size() < 2)
-        return routingImbalance(plan, LayerId(0));
-    std::vector<double> held(static_cast<std::size_t>(plan.layout.ep), 0.0);
-    double layers = 0.0;
+    return load.kind == RoutingLoadKind::Histogram && load.histogram.size() > 1;
+}
+
+std::vector<LayerId> moeLayersOf(const Plan& plan, StageId stage) {
+    std::vector<LayerId> out;
     for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
         const LayerRange range =
             stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
         for (std::int64_t i = range.begin; i < range.end; ++i) {
             const LayerId layer(static_cast<std::int32_t>(i));
-            if (!plan.model.isMoe(layer)) continue;
-            const std::vector<double> shares = routedShares(plan, layer);
-            for (std::size_t r = 0; r < held.size(); ++r) held[r] += shares[r];
-            layers += 1.0;
+            if (plan.model.isMoe(layer)) out.push_back(layer);
         }
     }
-    if (layers == 0.0) return 1.0;
+    return out;
+}
+
+}  // namespace
+
+double memoryImbalance(const Plan& plan, StageId stage) {
+    if (!loadVaries(plan)) return routingImbalance(plan, LayerId(0));
+    const std::vector<LayerId> layers = moeLayersOf(plan, stage);
+    if (layers.empty()) return 1.0;
+    std::vector<double> held(static_cast<std::size_t>(plan.layout.ep), 0.0);
+    for (const LayerId layer : layers) {
+        const std::vector<double> shares = routedShares(plan, layer);
+        for (std::size_t r = 0; r < held.size(); ++r) held[r] += shares[r];
+    }
     return *std::max_element(held.begin(), held.end()) * static_cast<double>(plan.layout.ep) /
-           layers;
+           static_cast<double>(layers.size());
 }
 
 double stageImbalance(const Plan& plan, StageId stage) {
-    const RoutingLoad& load = plan.routing_load;
-    if (load.kind != RoutingLoadKind::Histogram || load.histogram.size() < 2)
-        return routingImbalance(plan, LayerId(0));
+    if (!loadVaries(plan)) return routingImbalance(plan, LayerId(0));
+    const std::vector<LayerId> layers = moeLayersOf(plan, stage);
+    if (layers.empty()) return 1.0;
     double sum = 0.0;
-    std::int64_t layers = 0;
-    for (std::int64_t v = 0; v < pipelineShape(plan).chunks(); ++v) {
-        const LayerRange range =
-            stageLayers(plan, stage, ModelChunkId(static_cast<std::int32_t>(v)));
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            const LayerId layer(static_cast<std::int32_t>(i));
-            if (!plan.model.isMoe(layer)) continue;
-            sum += routingImbalance(plan, layer);
-            ++layers;
-        }
-    }
-    return layers > 0 ? sum / static_cast<double>(layers) : 1.0;
+    for (const LayerId layer : layers) sum += routingImbalance(plan, layer);
+    return sum / static_cast<double>(layers.size());
 }
 
 }  // namespace piper

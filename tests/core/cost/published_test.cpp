@@ -195,7 +195,13 @@ TEST(Published, ExpertLibrariesSendATokenOnceToANode) {
     EXPECT_FALSE(deepep.communication(back).evidence.extrapolated);
     const double anywhere = deepep.communication(back).time.value;
     plan.all_to_all.node_limit = 2;
-    EXPECT_LT(CostModel(plan).communication(back).time.value, anywhere);
+    const double limited = CostModel(plan).communication(back).time.value;
+    EXPECT_LT(limited, anywhere);
+    // A router that picks 2 of 8 groups of experts reaches as many nodes.
+    plan.all_to_all.node_limit = 0;
+    plan.model.moe->num_groups = 8;
+    plan.model.moe->topk_groups = 2;
+    EXPECT_DOUBLE_EQ(CostModel(plan).communication(back).time.value, limited);
 }
 
 TEST(Published, AlgorithmsOverNodes) {
