@@ -81,10 +81,16 @@ Cost ranged(Seconds time, EvidenceKind kind, Range range, bool extrapolated) {
 CommunicationModel::CommunicationModel(const Plan& plan)
     : m_plan(plan), m_family(linkFamily(plan.cluster.device.name)) {
     if (plan.cluster.device.kind == DeviceKind::Cpu) m_family = LinkFamily::Unknown;
+    layoutChanged();
+}
+
+void CommunicationModel::layoutChanged() {
+    m_measured.clear();
     indexMeasured();
+    m_dimensions.clear();
     m_dimensions.reserve(kDimensions.size());
     for (const std::string_view name : kDimensions)
-        m_dimensions.push_back(dimension(name, groupAxes(plan.layout, plan.rank_order, name)));
+        m_dimensions.push_back(dimension(name, groupAxes(m_plan.layout, m_plan.rank_order, name)));
 }
 
 CommunicationModel::Dimension CommunicationModel::dimension(std::string_view name,

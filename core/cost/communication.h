@@ -28,6 +28,8 @@ struct Cost {
 class CommunicationModel {
 public:
     explicit CommunicationModel(const Plan& plan);
+    /// Layout, rank order or exchange of the plan are others now.
+    void layoutChanged();
 
     [[nodiscard]] Cost cost(const CommunicationWork& work) const;
     [[nodiscard]] GroupSpread spreadOf(std::string_view dimension) const;

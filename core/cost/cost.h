@@ -38,6 +38,9 @@ class CostModel {
 public:
     /// The cluster and rank placement of `plan`; the plan must outlive the model.
     explicit CostModel(const Plan& plan);
+    /// Tells that layout, rank order or exchange of the plan are others now; its model, cluster and
+    /// precision are the same.
+    void layoutChanged() { m_communication.layoutChanged(); }
 
     [[nodiscard]] Cost gemm(const GemmWork& work) const;
     /// Fused, or by batched GEMMs with a softmax between them where the work says so.

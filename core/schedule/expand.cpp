@@ -40,10 +40,8 @@ namespace {
 /// Emits the operations of one slot of one stage chunk.
 class SlotExpansion {
 public:
-    SlotExpansion(WorkTable& work, StageId stage, ModelChunkId chunk)
-        : m_plan(work.plan()),
-          m_place(chunkPlace(m_plan, stage, chunk)),
-          m_builder(work, stage, chunk) {}
+    SlotExpansion(WorkTable& work, StageId stage, ModelChunkId chunk, const ChunkPlace& place)
+        : m_plan(work.plan()), m_place(place), m_builder(work, stage, chunk) {}
 
     SlotTemplate forward() {
         Ids hidden;
@@ -57,7 +55,7 @@ public:
             m_builder.add({OperationKind::Forward, Phase::HeadLoss, Pass::Forward}, hidden);
         else
             m_builder.send(Pass::Forward, m_place.after, m_place.chunk_after, hidden);
-        return m_builder.take();
+        return m_builder.take(m_place.layers);
     }
 
     /// Input and weight gradients together, or one of them for schedules that split them.
@@ -75,7 +73,7 @@ public:
             m_builder.add({OperationKind::WeightGrad, Phase::Embedding, Pass::Backward}, gradient);
         else if (!m_place.first && input_grad && m_place.layers.size() == 0)
             sendGradient(gradient);
-        return m_builder.take();
+        return m_builder.take(m_place.layers);
     }
 
 private:
@@ -248,7 +246,12 @@ SlotTemplate StageExpander::slot(const SlotForm& form) const {
 }
 
 SlotTemplate StageExpander::single(Slot::Kind kind, ModelChunkId chunk) const {
-    SlotExpansion expansion(m_work, m_stage, chunk);
+    return part(kind, chunk, chunkPlace(m_work.plan(), m_stage, chunk));
+}
+
+SlotTemplate StageExpander::part(Slot::Kind kind, ModelChunkId chunk,
+                                 const ChunkPlace& place) const {
+    SlotExpansion expansion(m_work, m_stage, chunk, place);
     switch (kind) {
         case Slot::Kind::Forward:
             return expansion.forward();
@@ -282,7 +285,7 @@ SlotTemplate StageExpander::tail() const {
         for (LayerKind group : groups)
             builder.add({OperationKind::AllGather, Phase::DpComm, Pass::Backward, group},
                         {optimizer});
-    return builder.take();
+    return builder.take({});
 }
 
 }  // namespace piper

@@ -50,6 +50,16 @@ private:
 /// routing load that may differ by layer.
 [[nodiscard]] bool isStageWork(const Plan& plan, const OperationKey& key);
 
+/// Where a stage chunk stands in the model.
+struct ChunkPlace {
+    LayerRange layers;
+    bool first = false;                      ///< owns the embedding
+    bool last = false;                       ///< owns the head and the loss
+    StageId before, after;                   ///< invalid at the ends
+    ModelChunkId chunk_before, chunk_after;  ///< model chunk number on those stages
+};
+[[nodiscard]] ChunkPlace chunkPlace(const Plan& plan, StageId stage, ModelChunkId chunk);
+
 /// Expands the slots of one stage of a plan. Holds plan and table by reference.
 class StageExpander {
 public:
@@ -60,6 +70,10 @@ public:
     [[nodiscard]] SlotTemplate slot(const SlotForm& form) const;
     /// Gradient reduction, optimizer and parameter gathering at the end of the step.
     [[nodiscard]] SlotTemplate tail() const;
+    /// A slot of any part of the model, as if a chunk stood at `place`. Messages to and from the
+    /// own stage are hand-overs.
+    [[nodiscard]] SlotTemplate part(Slot::Kind kind, ModelChunkId chunk,
+                                    const ChunkPlace& place) const;
 
 private:
     [[nodiscard]] SlotTemplate single(Slot::Kind kind, ModelChunkId chunk) const;
@@ -70,16 +84,6 @@ private:
 
 /// The operations of a forward and of a backward slot in turns, the backward first.
 [[nodiscard]] SlotTemplate pairSlots(SlotTemplate forward, SlotTemplate backward);
-
-/// Where a stage chunk stands in the model.
-struct ChunkPlace {
-    LayerRange layers;
-    bool first = false;                      ///< owns the embedding
-    bool last = false;                       ///< owns the head and the loss
-    StageId before, after;                   ///< invalid at the ends
-    ModelChunkId chunk_before, chunk_after;  ///< model chunk number on those stages
-};
-[[nodiscard]] ChunkPlace chunkPlace(const Plan& plan, StageId stage, ModelChunkId chunk);
 
 /// True when that layer's forward is run again before its backward.
 [[nodiscard]] bool isRecomputed(const Plan& plan, const LayerRange& range, std::int64_t layer);

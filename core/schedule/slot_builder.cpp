@@ -80,9 +80,9 @@ void SlotBuilder::send(Pass pass, StageId to, ModelChunkId to_chunk, const Ids& 
     address(to, to_chunk);
 }
 
-SlotTemplate SlotBuilder::take() {
+SlotTemplate SlotBuilder::take(const LayerRange& layers) {
     SlotTemplate out;
-    out.memory = slotMemory(m_work, m_stage, m_chunk, m_operations);
+    out.memory = slotMemory(m_work, m_stage, m_chunk, layers, m_operations);
     out.operations = std::move(m_operations);
     out.blocking_messages = !effectiveOverlap(m_work.plan()).pp;
     m_operations.clear();

@@ -35,7 +35,8 @@ public:
     std::int32_t receive(Pass pass, StageId from, ModelChunkId to_chunk);
     void send(Pass pass, StageId to, ModelChunkId to_chunk, const Ids& after);
 
-    [[nodiscard]] SlotTemplate take();
+    /// `layers`: of the chunk, from whose first layer on recompute counts.
+    [[nodiscard]] SlotTemplate take(const LayerRange& layers);
 
 private:
     /// Of the message added last; one to the own stage is a hand-over.
@@ -83,9 +84,9 @@ private:
     double m_chunk_share = 1.0, m_shared_share = 0.0;
 };
 
-/// Activation bytes gained and lost by each operation of a slot, sorted.
+/// Activation bytes gained and lost by each operation of a slot of a chunk of `layers`, sorted.
 [[nodiscard]] std::vector<MemoryChange> slotMemory(WorkTable& work, StageId stage,
-                                                   ModelChunkId chunk,
+                                                   ModelChunkId chunk, const LayerRange& layers,
                                                    const std::vector<Operation>& operations);
 
 }  // namespace piper

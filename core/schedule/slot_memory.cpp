@@ -241,11 +241,10 @@ std::vector<MemoryChange> optimizerMemory(const Plan& plan, StageId stage,
 }  // namespace
 
 std::vector<MemoryChange> slotMemory(WorkTable& work, StageId stage, ModelChunkId chunk,
+                                     const LayerRange& layers,
                                      const std::vector<Operation>& operations) {
     if (!chunk.valid()) return optimizerMemory(work.plan(), stage, operations);
-    return MemoryWriter(work.activations(stage), stageLayers(work.plan(), stage, chunk),
-                        work.plan(), operations)
-        .write();
+    return MemoryWriter(work.activations(stage), layers, work.plan(), operations).write();
 }
 
 const ActivationShares& WorkTable::activations(StageId stage) {

@@ -239,67 +239,40 @@ void StepModel::finish(StepEstimate& out) {
                                static_cast<double>(out.stages.size());
 }
 
-std::int64_t StepModel::fillingTime(const TimesTable& times) const {
-    // Of a rank: one chunk's forward, input gradient, weight gradient, both in one, and a pair;
-    // means over its chunks.
-    struct Spans {
-        std::int64_t forward = 0, gradient = 0, weight = 0, backward = 0, pair = 0;
-    };
-    const PipelineShape shape = pipelineShape(*m_plan);
-    std::vector<Spans> ranks;
-    for (std::size_t s = 0; s < m_stages.size(); ++s) {
-        std::array<std::int64_t, 5> sum{}, count{};
-        for (std::size_t f = 0; f < m_stages[s].slots.size(); ++f) {
-            const SlotForm& form = m_player->forms(s)[f].form;
-            const std::size_t kind = form.paired ? 4 : static_cast<std::size_t>(form.kind);
-            sum[kind] += times.at(m_stages[s].slots[f].slot.get()).span_ns;
-            ++count[kind];
-        }
-        for (std::size_t k = 0; k < sum.size(); ++k) sum[k] /= std::max<std::int64_t>(1, count[k]);
-        using K = Slot::Kind;
-        const auto of = [&sum](K kind) { return sum[static_cast<std::size_t>(kind)]; };
-        ranks.push_back(
-            {of(K::Forward), of(K::InputGrad), of(K::WeightGrad), of(K::Backward), sum[4]});
+RankSlots StepModel::rankSlots(std::size_t s, const StageEstimate& sums,
+                               const TimesTable& times) const {
+    RankSlots out;
+    std::array<std::int64_t, 5> sum{}, count{};
+    for (std::size_t f = 0; f < m_stages[s].slots.size(); ++f) {
+        const SlotForm& form = m_player->forms(s)[f].form;
+        const std::size_t kind = form.paired ? 4 : static_cast<std::size_t>(form.kind);
+        sum[kind] += times.at(m_stages[s].slots[f].slot.get()).span_ns;
+        ++count[kind];
     }
-    const auto fill = [&](const auto& of) {
-        std::int64_t total = 0, most = 0;
-        for (const Spans& rank : ranks) {
-            total += of(rank);
-            most = std::max(most, of(rank));
-        }
-        return std::max<std::int64_t>(0, total - most);
-    };
-    switch (shape.kind) {
-        case ScheduleKind::ZbH1:
-            return fill([](const Spans& r) { return r.forward + r.gradient - r.weight; });
-        case ScheduleKind::ZbH2:
-        case ScheduleKind::ZbV:
-            return fill([](const Spans& r) { return r.forward; });
-        case ScheduleKind::DualPipe:
-            return fill([](const Spans& r) { return r.pair + r.backward - 3 * r.weight; }) *
-                   (shape.pp / 2 - 1) / std::max<std::int64_t>(1, shape.pp - 1);
-        case ScheduleKind::DualPipeV:
-            return fill([](const Spans& r) { return r.pair + r.backward - 3 * r.weight; });
-        default:
-            return fill([](const Spans& r) { return r.forward + r.backward; });
-    }
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] /= std::max<std::int64_t>(1, count[k]);
+    const auto of = [&sum](Slot::Kind kind) { return sum[static_cast<std::size_t>(kind)]; };
+    out.tail_ns = times.at(m_stages[s].tail.slot.get()).span_ns;
+    out.span_ns = sums.span_ns - out.tail_ns;
+    out.message_ns = sums.phase_ns[static_cast<std::size_t>(Phase::PpComm)];
+    out.forward_ns = of(Slot::Kind::Forward);
+    out.input_grad_ns = of(Slot::Kind::InputGrad);
+    out.weight_grad_ns = of(Slot::Kind::WeightGrad);
+    out.backward_ns = of(Slot::Kind::Backward);
+    out.pair_ns = sum[4];
+    return out;
 }
 
 StepEstimate StepModel::closedForm(const Adjust& adjust) const {
     StepEstimate out;
     const TimesTable table = times(adjust);
-    std::int64_t slowest = 0, tail = 0, message = 0;
-    const std::int64_t count = m_plan->numMicroBatches();
+    std::vector<RankSlots> ranks;
     for (std::size_t s = 0; s < m_stages.size(); ++s) {
         StageEstimate stage = stageSums(m_stages[s], table);
-        const std::int64_t tail_ns = table.at(m_stages[s].tail.slot.get()).span_ns;
-        slowest = std::max(slowest, (stage.span_ns - tail_ns) / count);
-        tail = std::max(tail, tail_ns);
-        message += stage.phase_ns[static_cast<std::size_t>(Phase::PpComm)] / count;
+        ranks.push_back(rankSlots(s, stage, table));
         findPeak(s, stage);
         out.stages.push_back(std::move(stage));
     }
-    out.step_ns = count * slowest + fillingTime(table) + message / m_plan->layout.vpp + tail;
+    out.step_ns = closedFormStepNs(pipelineShape(*m_plan), ranks);
     for (StageEstimate& stage : out.stages) stage.end_ns = out.step_ns;
     finish(out);
     return out;

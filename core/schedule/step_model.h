@@ -11,6 +11,7 @@
 
 #include "core/base/evidence.h"
 #include "core/cost/cost.h"
+#include "core/schedule/closed_form.h"
 #include "core/schedule/expand.h"
 #include "core/schedule/exposure.h"
 #include "core/schedule/lane_matrix.h"
@@ -50,9 +51,7 @@ public:
     /// Errors: External for a deadlock.
     [[nodiscard]] Result<StepEstimate> estimate(const Adjust& adjust = {}) const;
 
-    /// The step without playing the slots: the slowest stage's slots plus the
-    /// filling of the pipeline. Exact for equal stages and free messages but for
-    /// interleaved_1f1b; zb_h2 and zb_v count the time until the last rank starts.
+    /// The step without playing the slots (closedFormStepNs).
     [[nodiscard]] StepEstimate closedForm(const Adjust& adjust = {}) const;
 
     /// Cost of every operation of a step added up by phase, with the weakest evidence.
@@ -104,9 +103,8 @@ private:
     [[nodiscard]] static UseTimes timesOf(const PricedSlot& slot, const Adjust& adjust);
     [[nodiscard]] TimesTable times(const Adjust& adjust) const;
     [[nodiscard]] static StageEstimate stageSums(const PricedStage& stage, const TimesTable& times);
-    /// What filling and draining add to the slowest rank's own slots (closedFormBubbleNs), with
-    /// every rank's own times.
-    [[nodiscard]] std::int64_t fillingTime(const TimesTable& times) const;
+    [[nodiscard]] RankSlots rankSlots(std::size_t stage, const StageEstimate& sums,
+                                      const TimesTable& times) const;
     static void finish(StepEstimate& out);
     void findPeak(std::size_t stage, StageEstimate& out) const;
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/cost/cost.h"
+#include "core/schedule/expand.h"
+#include "core/schedule/lane_matrix.h"
+
+namespace piper {
+
+// Concept: what a layer does to the lanes of its rank is a max-plus matrix (lane_matrix.h) between
+// the hidden state that comes in and the one that goes out, and what it holds is a sum. So the slot
+// of a stage chunk is the product of its layers' pieces: a search prices each kind of layer once
+// under a layout and puts every pipeline together from that, to the same nanosecond and byte as
+// slots that are written out operation by operation (StepModel).
+
+/// One layer, the embedding or the head in one kind of slot.
+struct SlotPiece {
+    LaneMatrix matrix;  ///< arrival: the hidden state (backward: its gradient), in and out
+    Bytes net;          ///< what it leaves held
+    Bytes peak;         ///< most that it holds at once, over what was held before
+};
+
+/// A layer of a chunk, in model order.
+struct LayerUse {
+    LayerKind kind = LayerKind::Moe;
+    bool recomputed = false;
+};
+
+/// How the ends of a chunk look.
+struct ChunkEnds {
+    bool first = false;       ///< has the embedding
+    bool last = false;        ///< has the head
+    bool sends_back = false;  ///< its gradient goes to another rank
+};
+
+inline constexpr std::size_t kSlotKinds = 4;
+
+/// The slots of a chunk by Slot::Kind.
+struct ChunkSlots {
+    std::array<std::int64_t, kSlotKinds> span_ns{};  ///< as if nothing had to be waited for
+    /// From when the compute lane is free to when it is free again: no less passes between two
+    /// slots, whatever the messages do.
+    std::array<std::int64_t, kSlotKinds> lane_ns{};
+    /// From when the hidden state (its gradient) is there to when it can be passed on.
+    std::array<std::int64_t, kSlotKinds> pass_ns{};
+    std::int64_t after_pass_ns = 0;  ///< of a backward slot: what follows its message
+    std::array<Bytes, kSlotKinds> net{}, peak{};
+};
+
+/// The pieces of a plan under one layout. What depends on a layer's number (a routing histogram
+/// with a row for each layer) cannot be had from pieces.
+class SlotPieces {
+public:
+    /// `split`: also input and weight gradients on their own. Reads the plan here only.
+    SlotPieces(const Plan& plan, const CostModel& cost, bool split);
+
+    [[nodiscard]] ChunkSlots chunk(std::span<const LayerUse> layers, const ChunkEnds& ends) const;
+    /// What a slot of that chunk does to the lanes, without the message it sends.
+    [[nodiscard]] LaneMatrix matrix(Slot::Kind kind, std::span<const LayerUse> layers,
+                                    const ChunkEnds& ends) const;
+
+private:
+    using Part = std::array<SlotPiece, kSlotKinds>;
+    class Builder;
+
+    /// Calls visit(part, slot kind's piece) in the order of execution.
+    template <class Visit>
+    void walk(Slot::Kind kind, std::span<const LayerUse> layers, const ChunkEnds& ends,
+              const Visit& visit) const;
+    [[nodiscard]] const Part& layer(const LayerUse& use) const {
+        return m_layers[static_cast<std::size_t>(use.kind)][use.recomputed ? 1 : 0];
+    }
+
+    bool m_split = false;
+    Part m_embedding, m_head;
+    std::array<std::array<Part, 2>, 2> m_layers;  ///< [LayerKind][recomputed]
+    /// Layers whose gradient leaves the rank, where compute waits for what it sends.
+    std::array<std::array<Part, 2>, 2> m_sending;
+    bool m_blocking = false;
+};
+
+}  // namespace piper

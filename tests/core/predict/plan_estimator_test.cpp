@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/predict/plan_estimator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/predict/predict.h"
+#include "tests/support/example_plans.h"
+
+namespace piper {
+namespace {
+
+/// Draws plans of a base that its framework's rules allow.
+class Draw {
+public:
+    Draw(Plan base, std::uint32_t seed) : m_base(std::move(base)), m_random(seed) {}
+
+    /// The next legal plan.
+    Plan plan() {
+        for (;;) {
+            Plan out = m_base;
+            decide(out);
+            if (validatePlan(out).empty()) return out;
+        }
+    }
+
+private:
+    template <class T>
+    T of(std::initializer_list<T> values) {
+        std::uniform_int_distribution<std::size_t> index(0, values.size() - 1);
+        return values.begin()[index(m_random)];
+    }
+
+    void decide(Plan& p) {
+        Layout& l = p.layout;
+        const std::int64_t world = p.cluster.numDevices();
+        l.tp = of<std::int64_t>({1, 1, 2, 4});
+        l.sp = l.tp > 1 && of({false, true, true});
+        l.cp = of<std::int64_t>({1, 1, 1, 2});
+        l.pp = of<std::int64_t>({1, 2, 4, 8, 8});
+        l.dp = std::max<std::int64_t>(1, world / (l.tp * l.cp * l.pp));
+        l.ep = p.model.moe ? of<std::int64_t>({1, 2, 4, 8}) : 1;
+        l.etp = of({std::int64_t{1}, l.tp});
+        p.schedule = of({ScheduleKind::GPipe, ScheduleKind::OneF1B, ScheduleKind::OneF1B,
+                         ScheduleKind::InterleavedOneF1B, ScheduleKind::ZbH1, ScheduleKind::ZbH2,
+                         ScheduleKind::ZbV, ScheduleKind::DualPipe, ScheduleKind::DualPipeV});
+        l.vpp = p.schedule == ScheduleKind::InterleavedOneF1B  ? of<std::int64_t>({2, 3, 4})
+                : placementOf(p.schedule) == ChunkPlacement::V ? 2
+                                                               : 1;
+        p.micro_batch_size = of<std::int64_t>({1, 2, 4});
+        p.recompute = {};
+        p.recompute.granularity = of({RecomputeGranularity::None, RecomputeGranularity::Selective,
+                                      RecomputeGranularity::Full});
+        if (p.recompute.granularity == RecomputeGranularity::Selective)
+            p.recompute.modules = of<std::vector<std::string>>({{"core_attn"}, {"moe_act"}});
+        if (p.recompute.granularity == RecomputeGranularity::Full)
+            p.recompute.num_layers = of<std::int64_t>({0, 0, 1, 2});
+        p.zero_stage = of({0, 1, 2, 3});
+        p.offload.optimizer = of({false, false, true});
+        p.all_to_all.chunks = of<std::int64_t>({1, 1, 2});
+        p.all_to_all.algorithm = of({AllToAllAlgorithm::Auto, AllToAllAlgorithm::Node});
+        p.rank_order = of<std::string>({"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp"});
+        p.overlap.reset();
+        if (of({false, true})) {
+            Overlap o;
+            o.tp = of({false, true});
+            o.ep = of({false, true});
+            o.pp = of({false, true});
+            o.dp_grad_reduce = of({false, true});
+            o.dp_param_gather = o.dp_grad_reduce;
+            p.overlap = o;
+        }
+    }
+
+    Plan m_base;
+    std::mt19937 m_random;
+};
+
+struct Case {
+    const char* config;
+    Framework framework;
+    RoutingLoadKind load;
+};
+
+class PlanEstimators : public testing::TestWithParam<Case> {};
+
+TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
+    const Case& given = GetParam();
+    Plan base = test::h100Plan(given.config, 8, 2048, 256);
+    base.framework = given.framework;
+    base.routing_load.kind = given.load;
+    base.routing_load.zipf_exponent = 0.5;
+    Draw draw(base, 7);
+    PlanEstimator estimator(base);
+    int pairs = 0;
+    for (int i = 0; i < 160; ++i) {
+        const Plan plan = draw.plan();
+        estimator.plan() = plan;
+        const Result<PlanEstimate> fast = estimator.estimate();
+        const Result<Prediction> slow =
+            predictUnchecked(plan, PredictMode::ClosedForm, PredictDetail::StepOnly);
+        ASSERT_EQ(fast.ok(), slow.ok()) << i;
+        if (!fast.ok()) continue;
+        const std::string what = fmt::format(
+            "plan {}: tp {} sp {} cp {} pp {} vpp {} ep {} etp {} dp {} {} mbs {} zero {}", i,
+            plan.layout.tp, plan.layout.sp, plan.layout.cp, plan.layout.pp, plan.layout.vpp,
+            plan.layout.ep, plan.layout.etp, plan.layout.dp, toText(plan.schedule),
+            plan.micro_batch_size, plan.zero_stage);
+        EXPECT_EQ(fast->step_ns, inNs(slow->step)) << what;
+        const double total = slow->memory.device_total.value;
+        EXPECT_LE(fast->device_total_low.value, total * (1.0 + 1e-9)) << what;
+        EXPECT_GE(fast->device_total.value, total * (1.0 - 1e-9)) << what;
+        if (plan.layout.vpp <= 2) {
+            EXPECT_NEAR(fast->device_total.value / total, 1.0, 1e-9) << what;
+        }
+        const Result<Prediction> played =
+            predictUnchecked(plan, PredictMode::Simulated, PredictDetail::StepOnly);
+        ASSERT_TRUE(played.ok());
+        EXPECT_LE(fast->bound_ns, inNs(played->step)) << what;
+        EXPECT_GE(static_cast<double>(fast->bound_ns), 0.6 * played->step.value * 1e9) << what;
+        ++pairs;
+    }
+    EXPECT_GT(pairs, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PlanEstimators,
+    testing::Values(
+        Case{"configs/Mixtral-8x7B-v0.1.json", Framework::Megatron, RoutingLoadKind::Uniform},
+        Case{"configs/Qwen3-30B-A3B.json", Framework::Plain, RoutingLoadKind::Zipf},
+        Case{"configs/DeepSeek-V2-Lite.json", Framework::Torchtitan, RoutingLoadKind::Uniform},
+        Case{"models/glam-1.2t.json", Framework::Plain, RoutingLoadKind::Uniform}),
+    [](const auto& info) { return "Model" + std::to_string(info.index); });
+
+TEST(PlanEstimator, SaysWhatItCannotPutTogetherFromParts) {
+    Plan plan = test::h100Plan("configs/Mixtral-8x7B-v0.1.json", 1, 2048, 64);
+    plan.layout.dp = 8;
+    PlanEstimator estimator(plan);
+    EXPECT_TRUE(estimator.estimate().ok());
+    estimator.plan().offload.activations = 0.5;
+    EXPECT_EQ(estimator.estimate().error().code, ErrorCode::Unsupported);
+}
+
+}  // namespace
+}  // namespace piper
