@@ -63,6 +63,13 @@ public:
     [[nodiscard]] Bytes kept(const Operation& op, MemoryTerm term) const {
         return share(layer(op).kept, op, term);
     }
+    /// The same of the operation's whole layer.
+    [[nodiscard]] Bytes layerFull(const Operation& op, MemoryTerm term) const {
+        return layer(op).full[static_cast<std::size_t>(term)];
+    }
+    [[nodiscard]] Bytes layerKept(const Operation& op, MemoryTerm term) const {
+        return layer(op).kept[static_cast<std::size_t>(term)];
+    }
     /// Held while the backward pass of that operation's layer (or of the head) runs.
     [[nodiscard]] const Table& backwardMoment(const Operation& op) const {
         if (op.key.phase == Phase::Embedding) return m_embedding_backward;

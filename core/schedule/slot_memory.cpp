@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "core/resources/memory.h"
 #include "core/schedule/slot_builder.h"
@@ -141,11 +143,13 @@ public:
         : m_shares(shares), m_layers(layers), m_plan(plan), m_operations(operations) {}
 
     std::vector<MemoryChange> write() {
-        for (const Operation& op : m_operations)
+        for (const Operation& op : m_operations) {
+            if (op.key.kind == OperationKind::InputGrad && recomputed(op)) makeTheRest(op);
             for (MemoryTerm term : kKeptTerms) {
                 if (isMaker(op, term)) make(op, term);
                 if (isLastUser(op, term)) release(op, term);
             }
+        }
         passingMoments();
         std::ranges::stable_sort(m_changes, [](const MemoryChange& a, const MemoryChange& b) {
             return std::pair(a.operation, a.at_end) < std::pair(b.operation, b.at_end);
@@ -173,9 +177,24 @@ private:
         const Bytes full = m_shares.full(op, term);
         if (!recomputed(op)) return change(op.id, false, term, full);
         const Bytes kept = m_shares.kept(op, term);
-        if (op.key.pass == Pass::Recompute) return change(op.id, false, term, full - kept);
+        if (op.key.pass == Pass::Recompute) {
+            change(op.id, false, term, full - kept);
+            m_again[{op.layer, term}] += full - kept;
+            return;
+        }
         change(op.id, false, term, full);
         change(layerEnd(op), true, term, kept - full);
+    }
+
+    /// What a recomputed layer did not keep and no operation of its own makes again (norms, shared
+    /// experts under a selective recompute of others) is there when its gradients begin.
+    void makeTheRest(const Operation& first) {
+        if (!m_settled.insert(first.layer).second) return;
+        for (MemoryTerm term : kKeptTerms) {
+            const Bytes dropped =
+                m_shares.layerFull(first, term) - m_shares.layerKept(first, term);
+            change(first.id, false, term, dropped - m_again[{first.layer, term}]);
+        }
     }
 
     void release(const Operation& op, MemoryTerm term) {
@@ -222,6 +241,8 @@ private:
     const Plan& m_plan;
     const std::vector<Operation>& m_operations;
     std::vector<MemoryChange> m_changes;
+    std::map<std::pair<LayerId, MemoryTerm>, Bytes> m_again;  ///< made by recompute
+    std::set<LayerId> m_settled;
 };
 
 /// The end of the step keeps no activation; the optimizer may need its gradients in fp32.
