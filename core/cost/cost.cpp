@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/cost/curves.h"
+#include "core/resources/routing.h"
 
 namespace piper {
 
@@ -104,7 +105,8 @@ Seconds CostModel::memoryModel(Bytes traffic, double kernels) const {
 
 MemoryKind CostModel::memoryKind(Phase phase) const {
     if (phase == Phase::HeadLoss && !m_plan.fused_cross_entropy) return MemoryKind::CrossEntropy;
-    if (phase == Phase::Dispatch || phase == Phase::Combine) return MemoryKind::Permute;
+    if ((phase == Phase::Dispatch || phase == Phase::Combine) && !movesTokens(m_plan))
+        return MemoryKind::Permute;
     return MemoryKind::Elementwise;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/plan/pipeline_shape.h"
+#include "core/resources/routing.h"
 #include "core/resources/shard.h"
 
 namespace piper {
@@ -24,12 +25,21 @@ OperationWork routedExchange(const Plan& plan, const OperationKey& key, StageId 
     const double row = asDouble(s.hidden) * s.element;
     const double sent = asDouble(s.routed_rows) / chunks;
     const double received = asDouble(s.routed_rows) / chunks;
-    // Sorting rows on the sender's and on the expert's side: each reads and writes a row; the
-    // token's side of a combine also writes the weighted sum.
-    work.memory_traffic = Bytes(2.0 * (sent + received) * row);
-    if (key.phase == Phase::Combine)
-        work.memory_traffic += Bytes(asDouble(s.routed_tokens) / chunks * row);
-    work.kernels = 2.0;
+    const double tokens = asDouble(s.routed_tokens) / chunks;
+    if (movesTokens(plan)) {
+        // The exchange reads tokens where they lie and gives each rank one copy: one pass on the
+        // expert's side copies it to its experts, or adds their rows up.
+        const double copies = tokens * expectedNodes(plan.model.moe->num_experts,
+                                                     plan.model.moe->router_topk, plan.layout.ep);
+        work.memory_traffic = Bytes((copies + received) * row);
+        work.kernels = 1.0;
+    } else {
+        // Sorting rows on the sender's and on the expert's side: each reads and writes a row; the
+        // token's side of a combine also writes the weighted sum.
+        work.memory_traffic = Bytes(2.0 * (sent + received) * row);
+        if (key.phase == Phase::Combine) work.memory_traffic += Bytes(tokens * row);
+        work.kernels = 2.0;
+    }
     work.imbalance = 1.0;
     if (plan.layout.ep <= 1) return work;
     CommunicationWork c;

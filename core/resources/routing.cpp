@@ -151,4 +151,10 @@ double stageImbalance(const Plan& plan, StageId stage) {
     return sum / static_cast<double>(layers.size());
 }
 
+bool movesTokens(const Plan& plan) {
+    const AllToAllLibrary library = plan.all_to_all.library;
+    return plan.layout.ep > 1 &&
+           (library == AllToAllLibrary::DeepEp || library == AllToAllLibrary::HybridEp);
+}
+
 }  // namespace piper

@@ -17,4 +17,8 @@ namespace piper {
 /// (DeepSeek-V3: 4 of 8) when groups lie on nodes; `nodes` when neither holds.
 [[nodiscard]] std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes);
 
+/// DeepEP and HybridEP send a token once to a rank, straight from where it lies, and sort rows on
+/// the expert's side alone, by one fused kernel.
+[[nodiscard]] bool movesTokens(const Plan& plan);
+
 }  // namespace piper

@@ -60,10 +60,15 @@ AttentionWork attentionCore(const Plan& plan, bool backward) {
     const Shard s = shardOf(plan);
     AttentionWork core{
         plan.micro_batch_size, s.heads, plan.seq_len, s.qk_dim, s.v_dim, backward, {}};
-    // Under context parallelism each rank owns seq_len / cp queries of a balanced triangle.
+    const auto flops = [&](std::int64_t window) {
+        return causalAttentionFlops(core.batch, core.heads, core.seq_len, core.qk_head_dim,
+                                    core.v_head_dim, backward, window);
+    };
+    // The mean over layers with and without a window. Under context parallelism each rank owns
+    // seq_len / cp queries of a balanced triangle.
+    const double windowed = plan.model.windowShare();
     core.flops =
-        causalAttentionFlops(core.batch, core.heads, core.seq_len, core.qk_head_dim,
-                             core.v_head_dim, backward, plan.model.attention.sliding_window) /
+        (flops(plan.model.attention.sliding_window) * windowed + flops(0) * (1 - windowed)) /
         asDouble(plan.layout.cp);
     core.fused = plan.fused_attention;
     return core;

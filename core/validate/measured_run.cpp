@@ -183,7 +183,9 @@ void readDispatcher(RowReader& in, MeasuredRun& run) {
     plan.all_to_all.library = mentions(said, "hybridep")    ? AllToAllLibrary::HybridEp
                               : mentions(said, "deepep")    ? AllToAllLibrary::DeepEp
                               : mentions(said, "alltoall ") ? AllToAllLibrary::Nccl
-                                                            : run.profile->all_to_all;
+                              : run.other_gate && run.profile->all_to_all_other_gate
+                                  ? *run.profile->all_to_all_other_gate
+                                  : run.profile->all_to_all;
 }
 
 /// What the notes say of the model: a cut-down proxy's layers, dense layers, a capacity factor.

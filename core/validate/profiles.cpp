@@ -10,6 +10,8 @@ namespace {
 constexpr Overlap kNone{false, true, false, true, false, false};
 /// NVIDIA's recipes: userbuffers, asynchronous messages, bucketed gradients and parameters.
 constexpr Overlap kRecipe{true, true, false, true, true, true};
+/// The same with dispatch and combine behind another micro-batch (moe_a2a_overlap).
+constexpr Overlap kRecipeEp{true, true, true, true, true, true};
 /// Distributed optimizer with bucketed gradients and parameters, no userbuffers.
 constexpr Overlap kBuckets{false, true, false, true, true, true};
 constexpr Overlap kFsdp{false, false, false, true, true, true};
@@ -28,14 +30,15 @@ constexpr SourceProfile kProfiles[] = {
     {.name = "megatron-bridge-26.06",
      .match = "megatron-bridge",
      .release = "26.06 nemo|26.06.01 nemo|26.08 nemo",
-     .overlap = kRecipe,
+     .overlap = kRecipeEp,
      .trains_mtp = true,
      .fused_cross_entropy = true,
      .bf16_gradients = true,
      .fp8_parameters = true,
      .all_to_all = AllToAllLibrary::HybridEp,
      .cuda_graphs = true,
-     .why = "performance recipes of the releases from 26.06: as before, graphs of whole layers"},
+     .why = "performance recipes of the releases from 26.06: as before, exchanges behind another "
+            "micro-batch (moe_a2a_overlap), graphs"},
     {.name = "megatron-bridge",
      .match = "megatron-bridge",
      .flops_other_gate = "bridge_two_matrix_experts",
@@ -45,7 +48,9 @@ constexpr SourceProfile kProfiles[] = {
      .bf16_gradients = true,
      .fp8_parameters = true,
      .all_to_all = AllToAllLibrary::HybridEp,
-     .why = "performance recipes: userbuffers with tp, HybridEP dispatch, dropless"},
+     .all_to_all_other_gate = AllToAllLibrary::Nccl,
+     .why = "performance recipes (scripts/performance/configs): userbuffers with tp, dropless, "
+            "HybridEP dispatch; GPT-OSS's name no flex dispatcher"},
     {.name = "nemo",
      .match = "nvidia/nemo/",
      .flops = "full_attention",

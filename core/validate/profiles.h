@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -36,6 +37,8 @@ struct SourceProfile {
     /// embeddings.
     bool gpt_layers = false;
     AllToAllLibrary all_to_all = AllToAllLibrary::Nccl;
+    /// Where the experts' gate is not SiLU (GPT-OSS), when its recipes name another library.
+    std::optional<AllToAllLibrary> all_to_all_other_gate = {};
     bool cuda_graphs = false;
     std::string_view kernels = {};  ///< whose published kernel times (DeviceSpec::kernels)
     std::string_view why = {};      ///< where the defaults come from

@@ -91,7 +91,8 @@ TEST(UserCases, M01_ExpertWeightsAloneDoNotFitAtEtp1) {
 
 /// Hy3-preview (80 layers, 192 experts of 4096 x 1536), 16-bit AdamW state in Automodel: Adam's
 /// state makes pp4 ep8 overflow at the first optimizer step, on 32 devices and, since replicas
-/// share nothing, as two replicas on 64.
+/// share nothing, as two replicas on 64. How many tokens a micro-batch had is not told: as many as
+/// bring the layout that ran, pp8 ep8, to its measured 41.8 GiB.
 TEST(UserCases, M02_FourLayoutsOnH100) {
     Plan p =
         planOn("H100 SXM", 32, moeModel(80, 1, 4096, 192, 8, 1536, 120832), Framework::Torchtitan);
@@ -102,18 +103,23 @@ TEST(UserCases, M02_FourLayoutsOnH100) {
     p.fused_cross_entropy = true;
     p.global_batch_size = 64;
     p.cluster.device.memory = gib(79.1);
-    p.layout = {.pp = 4, .ep = 8, .dp = 8};
-    // 74.7 GiB were allocated when it failed; its sequence length and recompute are not known.
-    EXPECT_NEAR(inGiB(worst(p).peak), 74.7, 2.5);
-    EXPECT_GT(worst(p).device_total / p.cluster.device.memory, 0.98);
-    p.layout.dp = p.layout.ep = 16;
-    EXPECT_LT(worst(p).device_total / p.cluster.device.memory, 0.75);
     p.layout = {.pp = 8, .ep = 8, .dp = 8};
+    for (p.seq_len = 1024; worst(p).peak < gib(41.8) && p.seq_len < 65536;) p.seq_len += 256;
+    EXPECT_LT(p.seq_len, 8192);
     EXPECT_TRUE(fits(p));
-    EXPECT_NEAR(inGiB(worst(p).peak), 41.0, 4.0);
+    p.layout = {.pp = 4, .ep = 8, .dp = 8};
+    EXPECT_NEAR(inGiB(worst(p).peak), 74.7, 3.0);  // were allocated when it failed
+    EXPECT_FALSE(fits(p)) << inGiB(worst(p).device_total);
+    // The peak is after the first step, which makes the moments: without them it fits.
+    p.optimizer.first_moment = p.optimizer.second_moment = StateFormat::None;
+    EXPECT_TRUE(fits(p)) << inGiB(worst(p).device_total);
+    p.optimizer.first_moment = p.optimizer.second_moment = StateFormat::Bf16;
+    p.layout = {.pp = 4, .ep = 16, .dp = 16};
+    EXPECT_TRUE(fits(p)) << inGiB(worst(p).device_total);
 }
 
-/// torchtitan's deepseek_v3_16b (the sizes of DeepSeek-V2-Lite) on eight H100.
+/// torchtitan's deepseek_v3_16b (the sizes of DeepSeek-V2-Lite) on eight H100: the default batch
+/// overflows, a smaller one holds 73.3 of 79.1 GiB, and with ep 1 about 96 % of them.
 TEST(UserCases, M03_DefaultBatchOverflowsSmallerIsTight) {
     Plan p = planOn("H100 SXM", 8, config("DeepSeek-V2-Lite"), Framework::Torchtitan);
     p.zero_stage = 3;
@@ -123,10 +129,17 @@ TEST(UserCases, M03_DefaultBatchOverflowsSmallerIsTight) {
     p.micro_batch_size = 4;
     p.global_batch_size = 64;
     EXPECT_FALSE(fits(p)) << inGiB(worst(p).device_total);
+    const std::string_view crossing = worst(p).peak_moment;
+    EXPECT_EQ(crossing, "backward of the head");  // what crosses the line is named
     p.micro_batch_size = 2;
     const double share = worst(p).device_total / p.cluster.device.memory;
-    EXPECT_GT(share, 0.75);  // 0.927 was reserved
+    EXPECT_GT(share, 0.8);  // 0.927 was reserved
     EXPECT_LT(share, 1.0);
+    p.layout.ep = 1;
+    const double alone = worst(p).device_total / p.cluster.device.memory;
+    EXPECT_GT(alone, share);
+    EXPECT_LT(alone, 1.0);
+    EXPECT_NEAR(alone / share, 0.96 / 0.927, 0.05);
 }
 
 TEST(UserCases, M04_OnlyTheShardedStateShrinksWithTheShards) {

@@ -122,6 +122,46 @@ TEST(Work, SlidingWindowShrinksAttention) {
     EXPECT_EQ(causalAttentionFlops(1, 1, 8, 1, 1, false, 100).value, 2.0 * 2 * 8 * 4);
 }
 
+TEST(Work, LayersWithAndWithoutAWindowAreTakenAsTheirMean) {
+    const auto core = [](std::vector<std::int64_t> whole, std::int64_t window) {
+        Plan plan = smallPlan({});
+        plan.model.attention.sliding_window = window;
+        plan.model.attention.full_attention_layers = std::move(whole);
+        return work(plan, OperationKind::Forward, Phase::Attention).attention->flops.value;
+    };
+    const std::int64_t layers = smallPlan({}).model.num_layers;
+    std::vector<std::int64_t> half;
+    for (std::int64_t l = 0; l < layers / 2; ++l) half.push_back(l);
+    EXPECT_LT(core({}, 4), core({}, 0));
+    const double share = static_cast<double>(half.size()) / static_cast<double>(layers);
+    EXPECT_DOUBLE_EQ(core(half, 4), (1 - share) * core({}, 4) + share * core({}, 0));
+}
+
+TEST(Work, TokenMoversSortRowsOnTheExpertsSideAlone) {
+    Plan plan = smallPlan({.ep = 4, .dp = 4});
+    const double row =
+        static_cast<double>(plan.model.hidden_size) * activationElementBytes(plan.precision).value;
+    const double tokens = 64, rows = tokens * static_cast<double>(plan.model.moe->router_topk);
+    const auto traffic = [&](AllToAllLibrary library, Phase phase) {
+        plan.all_to_all.library = library;
+        return work(plan,
+                    phase == Phase::Dispatch ? OperationKind::Dispatch : OperationKind::Combine,
+                    phase)
+                   .memory_traffic.value /
+               row;
+    };
+    EXPECT_DOUBLE_EQ(traffic(AllToAllLibrary::Nccl, Phase::Dispatch), 4 * rows);
+    EXPECT_DOUBLE_EQ(traffic(AllToAllLibrary::Nccl, Phase::Combine), 4 * rows + tokens);
+    // A token lies on fewer ranks than it has experts, and on at least one.
+    for (const AllToAllLibrary library : {AllToAllLibrary::DeepEp, AllToAllLibrary::HybridEp})
+        for (const Phase phase : {Phase::Dispatch, Phase::Combine}) {
+            EXPECT_GT(traffic(library, phase), rows + tokens);
+            EXPECT_LT(traffic(library, phase), 2 * rows);
+        }
+    plan.layout = {.dp = 4};
+    EXPECT_DOUBLE_EQ(traffic(AllToAllLibrary::DeepEp, Phase::Dispatch), 4 * rows);
+}
+
 TEST(Work, DispatchPayload) {
     const Plan plan = smallPlan({.ep = 4, .dp = 4});
     for (const Phase phase : {Phase::Dispatch, Phase::Combine}) {
