@@ -41,6 +41,7 @@ void addBench(CommandSet& commands);
 void addCheck(CommandSet& commands);
 void addPredict(CommandSet& commands);
 void addSearch(CommandSet& commands);
+void addPlacement(CommandSet& commands);
 void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
     piper::app::addCheck(commands);
     piper::app::addPredict(commands);
     piper::app::addSearch(commands);
+    piper::app::addPlacement(commands);
     piper::app::addValidate(commands);
     piper::app::addRun(commands);
     piper::app::addSession(commands);
