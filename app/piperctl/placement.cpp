@@ -52,7 +52,7 @@ Result<Plan> placementPlan(const PlacementCommand& command) {
 }
 
 void printPlacement(const Plan& plan, const ExpertPlacement& p) {
-    fmt::print("experts    {} in {} MoE layers over ep {}; {} swaps, {} copies move in a group\n",
+    fmt::print("experts    {} in {} MoE layers over ep {}; {} swaps, {} expert copies move\n",
                plan.model.moe->num_experts, p.moe_layers.size(), plan.layout.ep, p.swaps,
                p.migration.transfers);
     fmt::print("imbalance  {:.3f} -> {:.3f}  (hottest rank over the mean, mean over layers)\n",
