@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/cost/placement.h"
 #include "core/resources/memory.h"
 #include "core/run/run.h"
 #include "core/schedule/exposure.h"
@@ -93,24 +92,20 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split) {
     const AllToAllChoice& a = m_plan.all_to_all;
     const Overlap overlap = effectiveOverlap(m_plan);
     const bool alone = overlap.ep && !paired(m_plan.schedule);
-    const auto stride = [&](std::string_view dimension) {
-        return groupAxes(l, m_plan.rank_order, dimension).axes[0].stride;
-    };
+    // The degrees already in the key say where groups lie when dp and pp come last.
+    const bool inner = m_plan.rank_order.starts_with("tp-cp-ep");
     Key key{};
-    KeyWriter(key) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.world()
-                   << m_plan.micro_batch_size
-                   << static_cast<std::int64_t>(r.granularity) * 2 +
-                          static_cast<std::int64_t>(r.method)
-                   << r.num_layers << placeIn(m_modules, r.modules) << a.chunks
-                   << static_cast<std::int64_t>(a.algorithm) * 8 +
-                          static_cast<std::int64_t>(a.library)
-                   << a.node_limit << placeIn(m_orders, m_plan.rank_order)
-                   << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
-                          (overlap.pp ? 8 : 0) + (split ? 16 : 0) +
-                          (paired(m_plan.schedule) ? 32 : 0)
-                   << (alone ? m_shape.num_microbatches * l.vpp : 0)
-                   << (m_plan.zero_stage >= 3 ? 1 : 0) << stride("cp") << stride("ep")
-                   << stride("etp") << (!overlap.pp && l.pp > 1 ? stride("pp") : 0);
+    KeyWriter(key)
+        << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.world()
+        << m_plan.micro_batch_size
+        << static_cast<std::int64_t>(r.granularity) * 2 + static_cast<std::int64_t>(r.method)
+        << r.num_layers << placeIn(m_modules, r.modules) << a.chunks
+        << static_cast<std::int64_t>(a.algorithm) * 8 + static_cast<std::int64_t>(a.library)
+        << a.node_limit << placeIn(m_orders, m_plan.rank_order)
+        << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
+               (overlap.pp ? 8 : 0) + (split ? 16 : 0) + (paired(m_plan.schedule) ? 32 : 0)
+        << (alone ? m_shape.num_microbatches * l.vpp : 0) << (m_plan.zero_stage >= 3 ? 1 : 0)
+        << (inner ? 0 : l.dp) << (inner && (overlap.pp || l.pp == 1) ? 0 : l.pp);
     return key;
 }
 
@@ -141,7 +136,7 @@ std::int64_t PlanEstimator::messageNs() {
     if (l.pp <= 1) return 0;
     Key key{};
     KeyWriter(key) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << m_plan.micro_batch_size << l.world()
-                   << l.pp << groupAxes(l, m_plan.rank_order, "pp").axes[0].stride;
+                   << l.pp << placeIn(m_orders, m_plan.rank_order);
     const auto [found, added] = m_messages.try_emplace(key, 0);
     if (added) {
         m_cost.layoutChanged();
@@ -322,7 +317,6 @@ struct HeldRange {
 PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_t stage,
                                                 const RankMoments& moments) {
     StageSum out;
-    const std::int64_t message = messageNs();
     std::array<std::int64_t, 5> sum{}, count{};
     std::vector<const ChunkSlots*>& slots = m_slots;
     slots.clear();
@@ -342,9 +336,9 @@ PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_
             if (kind == Slot::Kind::WeightGrad) return false;
             return kind == Slot::Kind::Forward ? u.sends_forward : u.ends.sends_back;
         };
-        if (sends(form.kind, form.chunk)) out.rank.message_ns += used.count * message;
+        if (sends(form.kind, form.chunk)) out.rank.message_ns += used.count * m_message_ns;
         if (form.paired && sends(form.second_kind, form.second_chunk))
-            out.rank.message_ns += used.count * message;
+            out.rank.message_ns += used.count * m_message_ns;
     }
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] /= std::max<std::int64_t>(1, count[k]);
     out.rank.forward_ns = sum[at(Slot::Kind::Forward)];
@@ -420,8 +414,11 @@ Result<PlanEstimate> PlanEstimator::estimate() {
     PIPER_TRY(supported());
     m_shape = pipelineShape(m_plan);
     const std::vector<RankMoments>* ranks = moments();
-    if (ranks == nullptr) return slotMoments(m_shape).error();
+    if (ranks == nullptr)
+        return fail(ErrorCode::RuleBroken, "{} has no slots for these degrees",
+                    toText(m_plan.schedule));
     setChunks();
+    m_message_ns = messageNs();
     LayoutPrices& prices = layout(splitsBackward(m_plan.schedule));
     const DeviceReserve reserve = deviceReserve(m_plan);
     std::vector<StageSum> sums;

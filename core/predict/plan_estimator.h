@@ -44,7 +44,7 @@ public:
 
     /// The plan that the next estimate is of: change it between estimates.
     [[nodiscard]] Plan& plan() { return m_plan; }
-    /// Errors: those of makeSlots; Unsupported for a routing histogram with a row for each layer
+    /// Errors: RuleBroken where the schedule has no slots; Unsupported for a routing histogram with a row for each layer
     /// and for off-loaded activations, which are not the same in all stages.
     [[nodiscard]] Result<PlanEstimate> estimate();
 
@@ -118,6 +118,7 @@ private:
     PipelineShape m_shape;
     std::vector<ChunkUse> m_chunks;  ///< [stage * chunks + chunk]
     std::vector<RankSlots> m_ranks;
+    std::int64_t m_message_ns = 0;  ///< to the next rank or back
     std::vector<const ChunkSlots*> m_slots;  ///< [form] of the stage at hand
 };
 

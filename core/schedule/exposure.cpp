@@ -35,7 +35,12 @@ bool isBackward(OperationKind kind) {
 }  // namespace
 
 Exposure::Exposure(WorkTable& work, const CostModel& cost)
-    : m_work(work), m_plan(work.plan()), m_cost(cost), m_overlap(effectiveOverlap(m_plan)) {}
+    : m_work(work),
+      m_plan(work.plan()),
+      m_cost(cost),
+      m_overlap(effectiveOverlap(m_plan)),
+      m_run_factor(runFactor(m_plan)),
+      m_attention_factor(attentionFactor(m_plan)) {}
 
 Seconds Exposure::seconds(const OperationKey& key, StageId stage) {
     const auto [at, added] =
@@ -173,9 +178,9 @@ double Exposure::hiddenShare(const OperationKey& key, StageId stage) {
 }
 
 double Exposure::computeShare(const OperationKey& key, StageId stage) {
-    double out = runFactor(m_plan);
+    const double out = m_run_factor;
     const OperationWork& work = m_work.of(key, stage);
-    const double factor = attentionFactor(m_plan);
+    const double factor = m_attention_factor;
     if (factor == 1.0 || !work.attention) return out;
     const Seconds all = seconds(key, stage);
     if (all.value <= 0.0) return out;

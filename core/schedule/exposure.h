@@ -39,6 +39,7 @@ private:
     const Plan& m_plan;
     const CostModel& m_cost;
     Overlap m_overlap;
+    double m_run_factor, m_attention_factor;
     std::map<std::pair<OperationKey, std::int32_t>, Seconds> m_known;
 };
 
