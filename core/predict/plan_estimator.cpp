@@ -2,6 +2,7 @@
 #include "core/predict/plan_estimator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/resources/memory.h"
 #include "core/run/run.h"
@@ -28,11 +29,6 @@ std::int32_t placeIn(std::vector<T>& known, const T& value) {
     return number(std::ssize(known)) - 1;
 }
 
-bool splitsBackward(ScheduleKind kind) {
-    return kind != ScheduleKind::GPipe && kind != ScheduleKind::OneF1B &&
-           kind != ScheduleKind::InterleavedOneF1B;
-}
-
 bool paired(ScheduleKind kind) {
     return kind == ScheduleKind::DualPipe || kind == ScheduleKind::DualPipeV;
 }
@@ -54,6 +50,11 @@ private:
 };
 
 }  // namespace
+
+bool splitsBackward(ScheduleKind kind) {
+    return kind != ScheduleKind::GPipe && kind != ScheduleKind::OneF1B &&
+           kind != ScheduleKind::InterleavedOneF1B;
+}
 
 std::size_t PlanEstimator::KeyHash::operator()(const Key& key) const {
     std::uint64_t hash = 0xcbf29ce484222325U;
@@ -86,9 +87,8 @@ Status PlanEstimator::supported() const {
 
 // --- parts that are kept -------------------------------------------------------------------------
 
-PlanEstimator::Key PlanEstimator::layoutKey(bool split) {
+PlanEstimator::Key PlanEstimator::layoutKey(bool split, const Recompute& r) {
     const Layout& l = m_plan.layout;
-    const Recompute& r = m_plan.recompute;
     const AllToAllChoice& a = m_plan.all_to_all;
     const Overlap overlap = effectiveOverlap(m_plan);
     const bool alone = overlap.ep && !paired(m_plan.schedule);
@@ -99,7 +99,8 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split) {
         << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.world()
         << m_plan.micro_batch_size
         << static_cast<std::int64_t>(r.granularity) * 2 + static_cast<std::int64_t>(r.method)
-        << r.num_layers << placeIn(m_modules, r.modules) << a.chunks
+        << (r.method == RecomputeMethod::Uniform ? r.num_layers : 0)
+        << placeIn(m_modules, r.modules) << a.chunks
         << static_cast<std::int64_t>(a.algorithm) * 8 + static_cast<std::int64_t>(a.library)
         << a.node_limit << placeIn(m_orders, m_plan.rank_order)
         << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
@@ -110,13 +111,26 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split) {
 }
 
 PlanEstimator::LayoutPrices& PlanEstimator::layout(bool split) {
-    std::unique_ptr<LayoutPrices>& known = m_layouts[layoutKey(split)];
+    std::unique_ptr<LayoutPrices>& known = m_layouts[layoutKey(split, m_plan.recompute)];
     if (!known) {
         m_cost.layoutChanged();
         known = std::make_unique<LayoutPrices>(SlotPieces(m_plan, m_cost, split));
         known->number = number(std::ssize(m_layouts));
     }
-    return *known;
+    LayoutPrices& out = *known;
+    // Full recompute of the first layers of a chunk: the others are as without.
+    const bool some = m_plan.recompute.granularity == RecomputeGranularity::Full &&
+                      m_plan.recompute.method == RecomputeMethod::Block &&
+                      m_plan.recompute.num_layers > 0;
+    if (some && out.plain == nullptr) out.plain = &plainLayout(split);
+    return out;
+}
+
+PlanEstimator::LayoutPrices& PlanEstimator::plainLayout(bool split) {
+    const Recompute given = std::exchange(m_plan.recompute, Recompute{});
+    LayoutPrices& out = layout(split);
+    m_plan.recompute = given;
+    return out;
 }
 
 const std::vector<RankMoments>* PlanEstimator::moments() {
@@ -153,8 +167,12 @@ const PlanEstimator::StageState& PlanEstimator::state(const LayoutPrices& prices
                                                       const StageContent& content) {
     const Layout& l = m_plan.layout;
     const Overlap overlap = effectiveOverlap(m_plan);
+    // Only collectives that hide behind compute ask what the layers take.
+    const bool hides = overlap.dp_grad_reduce || overlap.dp_param_gather;
     Key key{};
-    KeyWriter(key) << prices.number << l.pp << l.dp << m_plan.zero_stage
+    KeyWriter(key) << (hides ? prices.number : 0) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep
+                   << l.etp << placeIn(m_orders, m_plan.rank_order) << l.pp << l.dp
+                   << m_plan.zero_stage
                    << (m_plan.offload.optimizer ? 1 : 0) + (m_plan.offload.parameters ? 2 : 0)
                    << static_cast<std::int64_t>(m_plan.offload.fraction * 1e6)
                    << static_cast<std::int64_t>(placementOf(m_shape.kind))
@@ -237,7 +255,9 @@ std::uint32_t PlanEstimator::pattern(std::int64_t begin, std::int64_t end) {
 }
 
 const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use) {
-    const std::uint64_t key = std::uint64_t{pattern(use.begin, use.end)} * 8 +
+    const auto again =
+        static_cast<std::uint64_t>(prices.plain == nullptr ? 0 : m_plan.recompute.num_layers);
+    const std::uint64_t key = (again << 40) + std::uint64_t{pattern(use.begin, use.end)} * 8 +
                               (use.ends.first ? 1U : 0U) + (use.ends.last ? 2U : 0U) +
                               (use.ends.sends_back ? 4U : 0U);
     const auto [found, added] = prices.chunks.try_emplace(key);
@@ -246,14 +266,15 @@ const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use
     for (std::int64_t l = use.begin; l < use.end; ++l)
         layers.push_back({m_plan.model.layers[static_cast<std::size_t>(l)],
                           isRecomputed(m_plan, {use.begin, use.end}, l)});
-    found->second = prices.pieces.chunk(layers, use.ends);
+    found->second = prices.pieces.chunk(
+        layers, use.ends, prices.plain == nullptr ? prices.pieces : prices.plain->pieces);
     return found->second;
 }
 
 /// Of a pair the operations of both take turns: it is written out once for its kinds of chunks.
 const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
                                       const SlotForm& form) {
-    std::uint64_t key = 0;
+    std::uint64_t key = static_cast<std::uint64_t>(m_plan.recompute.num_layers);
     for (const ModelChunkId c : {form.chunk, form.second_chunk}) {
         const ChunkUse& u = use(stage, c);
         key = key * (std::uint64_t{1} << 30) + std::uint64_t{pattern(u.begin, u.end)} * 16 +
@@ -275,6 +296,10 @@ const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
                                    exposure.share(op.key, id)));
     ChunkSlots& out = found->second;
     out.span_ns[0] = isolatedTimes(slot, times).span_ns;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        if (slot.operations[i].lane == Lane::Compute) out.busy_ns[0] += times[i];
+        if (slot.operations[i].lane == Lane::Ep) out.exchange_ns[0] += times[i];
+    }
     const LaneMatrix matrix = laneMatrix(slot, times);
     constexpr auto compute = static_cast<std::size_t>(Port::Compute);
     out.lane_ns[0] = std::max<std::int64_t>(0, matrix.rows[compute][compute]);
@@ -289,6 +314,7 @@ const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
 
 struct PlanEstimator::StageSum {
     RankSlots rank;
+    std::int64_t busy_ns = 0, exchange_ns = 0;
     std::int64_t lane_ns = 0;        ///< its slots on the compute lane
     std::int64_t first_ns = 0;       ///< until the next stage can start, once this one can
     std::int64_t last_ns = 0;        ///< one gradient through the first chunk
@@ -328,6 +354,8 @@ PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_
         const std::size_t k = form.paired ? 0 : at(form.kind);
         out.rank.span_ns += used.count * own.span_ns[k];
         out.lane_ns += used.count * own.lane_ns[k];
+        out.busy_ns += used.count * own.busy_ns[k];
+        out.exchange_ns += used.count * own.exchange_ns[k];
         const std::size_t mean = form.paired ? 4 : k;
         sum[mean] += own.span_ns[k];
         ++count[mean];
@@ -442,7 +470,12 @@ Result<PlanEstimate> PlanEstimator::estimate() {
         out.peak_stage = StageId(number(static_cast<std::int64_t>(s)));
     }
     m_ranks.clear();
-    for (const StageSum& sum : sums) m_ranks.push_back(sum.rank);
+    for (const StageSum& sum : sums) {
+        m_ranks.push_back(sum.rank);
+        out.compute_ns += sum.busy_ns / m_shape.pp;
+        out.exchange_ns += sum.exchange_ns / m_shape.pp;
+        out.slots_ns += sum.lane_ns / m_shape.pp;
+    }
     out.step_ns = closedFormStepNs(m_shape, m_ranks);
     out.bound_ns = boundNs(m_shape, sums);
     out.device_total = reserve.total(worst);

@@ -21,12 +21,18 @@ namespace piper {
 struct PlanEstimate {
     std::int64_t step_ns = 0;   ///< PredictMode::ClosedForm's
     std::int64_t bound_ns = 0;  ///< PredictMode::Simulated is not below this
-    Bytes device_total;         ///< of the worst stage: this must fit into the capacity
+    /// Means over the stages, without the step's end: compute; dispatch and combine; slots one
+    /// after the other on the compute lane, with what they wait for inside.
+    std::int64_t compute_ns = 0, exchange_ns = 0, slots_ns = 0;
+    Bytes device_total;  ///< of the worst stage: this must fit into the capacity
     /// Smaller than device_total where the chunks between a stage's first and last differ in what
     /// they hold: the truth lies between.
     Bytes device_total_low;
     StageId peak_stage;
 };
+
+/// True for schedules that run input and weight gradients in slots of their own.
+[[nodiscard]] bool splitsBackward(ScheduleKind kind);
 
 // Concept: plans of one search differ in a few numbers, and most of what a prediction costs depends
 // on few of those: layers on the split of tensors and the micro-batch, states on the grids, moments
@@ -44,8 +50,8 @@ public:
 
     /// The plan that the next estimate is of: change it between estimates.
     [[nodiscard]] Plan& plan() { return m_plan; }
-    /// Errors: RuleBroken where the schedule has no slots; Unsupported for a routing histogram with a row for each layer
-    /// and for off-loaded activations, which are not the same in all stages.
+    /// Errors: RuleBroken where the schedule has no slots; Unsupported for a routing histogram with
+    /// a row for each layer and for off-loaded activations, which are not the same in all stages.
     [[nodiscard]] Result<PlanEstimate> estimate();
 
     /// Layouts priced so far.
@@ -64,6 +70,7 @@ private:
         std::unordered_map<std::uint64_t, ChunkSlots> chunks;  ///< by pattern and ends
         std::unordered_map<std::uint64_t, ChunkSlots> pairs;   ///< Forward's entry holds the pair
         std::int32_t number = 0;
+        const LayoutPrices* plain = nullptr;  ///< without recompute
     };
     /// What a stage holds from start to end, and the end of its step.
     struct StageState {
@@ -85,8 +92,9 @@ private:
     struct StageSum;
 
     [[nodiscard]] Status supported() const;
-    [[nodiscard]] Key layoutKey(bool split);
+    [[nodiscard]] Key layoutKey(bool split, const Recompute& recompute);
     [[nodiscard]] LayoutPrices& layout(bool split);
+    [[nodiscard]] LayoutPrices& plainLayout(bool split);
     [[nodiscard]] const std::vector<RankMoments>* moments();
     [[nodiscard]] const StageState& state(const LayoutPrices& prices, StageId stage,
                                           const StageContent& content);
@@ -118,7 +126,7 @@ private:
     PipelineShape m_shape;
     std::vector<ChunkUse> m_chunks;  ///< [stage * chunks + chunk]
     std::vector<RankSlots> m_ranks;
-    std::int64_t m_message_ns = 0;  ///< to the next rank or back
+    std::int64_t m_message_ns = 0;           ///< to the next rank or back
     std::vector<const ChunkSlots*> m_slots;  ///< [form] of the stage at hand
 };
 

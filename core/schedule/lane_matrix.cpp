@@ -56,18 +56,6 @@ LaneMatrix LaneMatrix::identity() {
     return matrix;
 }
 
-LaneMatrix then(const LaneMatrix& first, const LaneMatrix& second) {
-    LaneMatrix out;
-    for (std::size_t o = 0; o < kNumPorts; ++o)
-        for (std::size_t i = 0; i < kNumPorts; ++i) {
-            std::int64_t latest = kNever;
-            for (std::size_t k = 0; k < kNumPorts; ++k)
-                latest = std::max(latest, second.rows[o][k] + first.rows[k][i]);
-            out.rows[o][i] = latest;
-        }
-    return out;
-}
-
 LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>& durations_ns) {
     LaneMatrix matrix = LaneMatrix::identity();
     std::vector<PortTimes> ends(slot.operations.size());

@@ -36,9 +36,6 @@ struct LaneMatrix {
     [[nodiscard]] PortTimes apply(const PortTimes& in) const;
 };
 
-/// What `first` and then `second` do.
-[[nodiscard]] LaneMatrix then(const LaneMatrix& first, const LaneMatrix& second);
-
 /// `durations_ns` [operations]; that of a Receive is not used.
 [[nodiscard]] LaneMatrix laneMatrix(const SlotTemplate& slot,
                                     const std::vector<std::int64_t>& durations_ns);

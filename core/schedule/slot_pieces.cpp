@@ -71,6 +71,8 @@ private:
         for (const Operation& op : slot.operations) {
             const bool message = op.key.kind == OperationKind::Receive || isHandOver(op);
             times.push_back(message ? 0 : known(op.key));
+            if (op.lane == Lane::Compute) piece.busy_ns += times.back();
+            if (op.lane == Lane::Ep) piece.exchange_ns += times.back();
         }
         piece.matrix = laneMatrix(slot, times);
         for (const MemoryChange& change : slot.memory) {
@@ -118,54 +120,39 @@ std::int64_t& at(PortTimes& times, Port port) {
 
 SlotPieces::SlotPieces(const Plan& plan, const CostModel& cost, bool split)
     : m_split(split), m_blocking(!effectiveOverlap(plan).pp) {
-    const auto build = [&](const Plan& of, bool recomputed) {
-        Builder builder(of, cost, split);
-        const bool ends = recomputed == isRecomputed(plan, {0, 1}, 0);
-        for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-            const std::int64_t layer = layerOfKind(plan.model, kind);
-            if (layer < 0) continue;
-            const auto k = static_cast<std::size_t>(kind);
-            m_layers[k][recomputed ? 1 : 0] = builder.layer(layer, false);
-            if (m_blocking && plan.layout.pp > 1)
-                m_sending[k][recomputed ? 1 : 0] = builder.layer(layer, true);
-        }
-        if (!ends) return;
-        m_embedding = builder.embedding();
-        m_head = builder.head();
-    };
-    const bool any = plan.recompute.granularity != RecomputeGranularity::None;
-    build(plan, any);
-    // Full recompute of some layers of a chunk: the others keep all.
-    const bool some = plan.recompute.granularity == RecomputeGranularity::Full &&
-                      plan.recompute.method == RecomputeMethod::Block &&
-                      plan.recompute.num_layers > 0;
-    if (!some) return;
-    Plan plain = plan;
-    plain.recompute = {};
-    build(plain, false);
+    Builder builder(plan, cost, split);
+    for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+        const std::int64_t layer = layerOfKind(plan.model, kind);
+        if (layer < 0) continue;
+        const auto k = static_cast<std::size_t>(kind);
+        m_layers[k] = builder.layer(layer, false);
+        if (m_blocking && plan.layout.pp > 1) m_sending[k] = builder.layer(layer, true);
+    }
+    m_embedding = builder.embedding();
+    m_head = builder.head();
 }
 
 template <class Visit>
 void SlotPieces::walk(Slot::Kind kind, std::span<const LayerUse> layers, const ChunkEnds& ends,
-                      const Visit& visit) const {
+                      const SlotPieces& plain, const Visit& visit) const {
+    const auto layer = [&](const LayerUse& use, bool sends) -> const Part& {
+        const SlotPieces& of = use.recomputed ? *this : plain;
+        return (sends ? of.m_sending : of.m_layers)[static_cast<std::size_t>(use.kind)];
+    };
     if (kind == Slot::Kind::Forward) {
         if (ends.first) visit(m_embedding);
-        for (const LayerUse& use : layers) visit(layer(use));
+        for (const LayerUse& use : layers) visit(layer(use, false));
         if (ends.last) visit(m_head);
         return;
     }
     if (ends.last) visit(m_head);
-    for (std::size_t i = layers.size(); i-- > 0;) {
-        const bool sends = i == 0 && m_blocking && ends.sends_back;
-        visit(
-            sends
-                ? m_sending[static_cast<std::size_t>(layers[i].kind)][layers[i].recomputed ? 1 : 0]
-                : layer(layers[i]));
-    }
+    for (std::size_t i = layers.size(); i-- > 0;)
+        visit(layer(layers[i], i == 0 && m_blocking && ends.sends_back));
     if (ends.first) visit(m_embedding);
 }
 
-ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& ends) const {
+ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& ends,
+                             const SlotPieces& plain) const {
     ChunkSlots out;
     for (std::size_t k = 0; k < kSlotKinds; ++k) {
         const auto kind = static_cast<Slot::Kind>(k);
@@ -175,13 +162,15 @@ ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& 
         hidden.fill(kNever);
         at(compute, Port::Compute) = 0;
         at(hidden, Port::Arrival) = 0;
-        walk(kind, layers, ends, [&](const Part& part) {
+        walk(kind, layers, ends, plain, [&](const Part& part) {
             const SlotPiece& piece = part[k];
             lanes = piece.matrix.apply(lanes);
             compute = piece.matrix.apply(compute);
             hidden = piece.matrix.apply(hidden);
             out.peak[k] = std::max(out.peak[k], out.net[k] + piece.peak);
             out.net[k] += piece.net;
+            out.busy_ns[k] += piece.busy_ns;
+            out.exchange_ns[k] += piece.exchange_ns;
         });
         for (Port port : {Port::Compute, Port::Ep, Port::TpCp, Port::Dp})
             out.span_ns[k] = std::max(out.span_ns[k], at(lanes, port));
@@ -191,14 +180,6 @@ ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& 
             out.after_pass_ns =
                 std::max<std::int64_t>(0, at(lanes, Port::Compute) - at(lanes, Port::Arrival));
     }
-    return out;
-}
-
-LaneMatrix SlotPieces::matrix(Slot::Kind kind, std::span<const LayerUse> layers,
-                              const ChunkEnds& ends) const {
-    LaneMatrix out = LaneMatrix::identity();
-    walk(kind, layers, ends,
-         [&](const Part& part) { out = then(out, part[static_cast<std::size_t>(kind)].matrix); });
     return out;
 }
 

@@ -22,9 +22,11 @@ namespace piper {
 
 /// One layer, the embedding or the head in one kind of slot.
 struct SlotPiece {
-    LaneMatrix matrix;  ///< arrival: the hidden state (backward: its gradient), in and out
-    Bytes net;          ///< what it leaves held
-    Bytes peak;         ///< most that it holds at once, over what was held before
+    LaneMatrix matrix;         ///< arrival: the hidden state (backward: its gradient), in and out
+    std::int64_t busy_ns = 0;  ///< of the compute lane
+    std::int64_t exchange_ns = 0;  ///< of the lane of dispatch and combine
+    Bytes net;                     ///< what it leaves held
+    Bytes peak;                    ///< most that it holds at once, over what was held before
 };
 
 /// A layer of a chunk, in model order.
@@ -48,6 +50,7 @@ struct ChunkSlots {
     /// From when the compute lane is free to when it is free again: no less passes between two
     /// slots, whatever the messages do.
     std::array<std::int64_t, kSlotKinds> lane_ns{};
+    std::array<std::int64_t, kSlotKinds> busy_ns{}, exchange_ns{};  ///< of those two lanes
     /// From when the hidden state (its gradient) is there to when it can be passed on.
     std::array<std::int64_t, kSlotKinds> pass_ns{};
     std::int64_t after_pass_ns = 0;  ///< of a backward slot: what follows its message
@@ -61,28 +64,25 @@ public:
     /// `split`: also input and weight gradients on their own. Reads the plan here only.
     SlotPieces(const Plan& plan, const CostModel& cost, bool split);
 
-    [[nodiscard]] ChunkSlots chunk(std::span<const LayerUse> layers, const ChunkEnds& ends) const;
-    /// What a slot of that chunk does to the lanes, without the message it sends.
-    [[nodiscard]] LaneMatrix matrix(Slot::Kind kind, std::span<const LayerUse> layers,
-                                    const ChunkEnds& ends) const;
+    /// `plain`: the same layout without recompute, for layers that are not computed again (may be
+    /// these pieces).
+    [[nodiscard]] ChunkSlots chunk(std::span<const LayerUse> layers, const ChunkEnds& ends,
+                                   const SlotPieces& plain) const;
 
 private:
     using Part = std::array<SlotPiece, kSlotKinds>;
     class Builder;
 
-    /// Calls visit(part, slot kind's piece) in the order of execution.
+    /// Calls visit(part) in the order of execution.
     template <class Visit>
     void walk(Slot::Kind kind, std::span<const LayerUse> layers, const ChunkEnds& ends,
-              const Visit& visit) const;
-    [[nodiscard]] const Part& layer(const LayerUse& use) const {
-        return m_layers[static_cast<std::size_t>(use.kind)][use.recomputed ? 1 : 0];
-    }
+              const SlotPieces& plain, const Visit& visit) const;
 
     bool m_split = false;
     Part m_embedding, m_head;
-    std::array<std::array<Part, 2>, 2> m_layers;  ///< [LayerKind][recomputed]
+    std::array<Part, 2> m_layers;  ///< [LayerKind]
     /// Layers whose gradient leaves the rank, where compute waits for what it sends.
-    std::array<std::array<Part, 2>, 2> m_sending;
+    std::array<Part, 2> m_sending;
     bool m_blocking = false;
 };
 

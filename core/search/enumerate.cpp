@@ -3,124 +3,16 @@
 
 #include <algorithm>
 
+#include "core/search/choices.h"
+
 namespace piper {
-namespace {
-
-constexpr std::int64_t kLargestMicroBatch = 16;
-
-std::vector<std::int64_t> divisors(std::int64_t n) {
-    std::vector<std::int64_t> out;
-    for (std::int64_t d = 1; d <= n; ++d)
-        if (n % d == 0) out.push_back(d);
-    return out;
-}
-
-/// Builds the plans loop by loop; a fixed key has one value, the base's.
-class Enumeration {
-public:
-    explicit Enumeration(const SearchSpace& space) : m_space(space) {
-        const std::int64_t devices = space.base.cluster.numDevices();
-        m_world = space.max_world > 0 ? std::min(space.max_world, devices) : devices;
-    }
-
-    std::vector<Plan> run() {
-        for (ScheduleKind schedule : schedules())
-            for (const Recompute& recompute : recomputes())
-                for (std::int64_t tp : tensorDegrees())
-                    for (std::int64_t pp : pipelineDegrees(tp))
-                        addLayouts(schedule, recompute, tp, pp);
-        return std::move(m_plans);
-    }
-
-private:
-    bool fixed(std::string_view key) const {
-        return std::ranges::find(m_space.fixed, key) != m_space.fixed.end();
-    }
-    const Plan& base() const { return m_space.base; }
-
-    std::vector<ScheduleKind> schedules() const {
-        if (fixed("schedule")) return {base().schedule};
-        return {ScheduleKind::OneF1B, ScheduleKind::GPipe};
-    }
-    std::vector<Recompute> recomputes() const {
-        if (fixed("recompute")) return {base().recompute};
-        Recompute full;
-        full.granularity = RecomputeGranularity::Full;
-        return {Recompute{}, full};
-    }
-    std::vector<std::int64_t> tensorDegrees() const {
-        if (fixed("tp")) return {base().layout.tp};
-        std::vector<std::int64_t> out;
-        const std::int64_t most = std::min(base().cluster.devices_per_node, m_world);
-        for (std::int64_t tp = 1; tp <= most; tp *= 2)
-            if (base().model.attention.num_heads % tp == 0) out.push_back(tp);
-        return out;
-    }
-    std::vector<std::int64_t> pipelineDegrees(std::int64_t tp) const {
-        if (fixed("pp")) return {base().layout.pp};
-        const std::int64_t ranks = m_world / (tp * base().layout.cp);
-        std::vector<std::int64_t> out;
-        for (std::int64_t pp : divisors(ranks))
-            if (pp <= base().model.num_layers) out.push_back(pp);
-        return out;
-    }
-    std::int64_t dataDegree(std::int64_t tp, std::int64_t pp) const {
-        if (fixed("dp")) return base().layout.dp;
-        return m_world / (tp * pp * base().layout.cp);
-    }
-    std::vector<std::int64_t> expertDegrees(std::int64_t ranks) const {
-        if (fixed("ep")) return {base().layout.ep};
-        if (!base().model.moe) return {1};
-        std::vector<std::int64_t> out;
-        for (std::int64_t ep : divisors(base().model.moe->num_experts))
-            if (ranks % (ep * base().layout.etp) == 0) out.push_back(ep);
-        return out;
-    }
-    std::vector<std::int64_t> microBatches(std::int64_t dp) const {
-        if (fixed("micro_batch_size")) return {base().micro_batch_size};
-        std::vector<std::int64_t> out;
-        for (std::int64_t size : divisors(std::max<std::int64_t>(1, base().global_batch_size / dp)))
-            if (size <= kLargestMicroBatch) out.push_back(size);
-        return out;
-    }
-
-    void addLayouts(ScheduleKind schedule, const Recompute& recompute, std::int64_t tp,
-                    std::int64_t pp) {
-        const std::int64_t dp = dataDegree(tp, pp);
-        if (dp < 1) return;
-        // Without stages both schedules are the same plan; GPipe only keeps more.
-        if (pp == 1 && schedule == ScheduleKind::GPipe && !fixed("schedule")) return;
-        for (std::int64_t ep : expertDegrees(tp * base().layout.cp * dp))
-            for (std::int64_t size : microBatches(dp)) {
-                Plan plan = base();
-                plan.schedule = schedule;
-                plan.recompute = recompute;
-                plan.layout.tp = tp;
-                plan.layout.pp = pp;
-                plan.layout.ep = ep;
-                plan.layout.dp = dp;
-                if (!fixed("sp")) plan.layout.sp = tp > 1;
-                plan.micro_batch_size = size;
-                if (!fixed("stage_layers"))
-                    plan.stage_layers = balancedStages(plan.model.num_layers, pp * plan.layout.vpp);
-                m_plans.push_back(std::move(plan));
-            }
-    }
-
-    const SearchSpace& m_space;
-    std::int64_t m_world = 1;
-    std::vector<Plan> m_plans;
-};
-
-}  // namespace
-
 const std::vector<std::string_view>& searchKeys() {
-    static const std::vector<std::string_view> keys = {
-        "tp",       "sp",          "cp",
-        "pp",       "vpp",         "ep",
-        "etp",      "dp",          "micro_batch_size",
-        "schedule", "recompute",   "zero_stage",
-        "chunks",   "stage_layers"};
+    static const std::vector<std::string_view> keys = {"tp",       "sp",        "cp",
+                                                       "pp",       "vpp",       "ep",
+                                                       "etp",      "dp",        "micro_batch_size",
+                                                       "schedule", "recompute", "zero_stage",
+                                                       "chunks",   "algorithm", "stage_layers",
+                                                       "offload",  "rank_order"};
     return keys;
 }
 
@@ -135,8 +27,30 @@ Status checkFixed(const SearchSpace& space) {
     return {};
 }
 
+namespace {
+
+void addSavings(const SearchChoices& choices, SearchPoint point, std::vector<Plan>& out) {
+    for (const int zero_stage : choices.zeroStages())
+        for (const bool offload : choices.offloads())
+            for (std::uint32_t r = 0; r < choices.recomputes().size(); ++r) {
+                point.saving = {r, 0, zero_stage, offload};
+                for (const std::int64_t layers : choices.recomputedLayers(point)) {
+                    point.saving.recomputed_layers = layers;
+                    out.push_back(choices.plan(point));
+                }
+            }
+}
+
+}  // namespace
+
 std::vector<Plan> enumeratePlans(const SearchSpace& space) {
-    return Enumeration(space).run();
+    const SearchChoices choices(space);
+    std::vector<Plan> out;
+    for (const SearchCore& core : choices.cores())
+        for (const PipelineChoice& pipeline : choices.pipelines(core))
+            for (const AllToAllChoice& exchange : choices.exchanges(core))
+                addSavings(choices, {core, pipeline, exchange, {}}, out);
+    return out;
 }
 
 std::string layoutText(const Plan& plan) {
@@ -147,9 +61,17 @@ std::string layoutText(const Plan& plan) {
     if (l.vpp > 1) text += fmt::format(" vpp={}", l.vpp);
     if (l.etp > 1) text += fmt::format(" etp={}", l.etp);
     text += fmt::format(" {}", toText(plan.schedule));
-    if (plan.recompute.granularity == RecomputeGranularity::Full) text += " recompute=full";
-    if (plan.recompute.granularity == RecomputeGranularity::Selective)
-        text += " recompute=selective";
+    const Recompute& r = plan.recompute;
+    if (r.granularity != RecomputeGranularity::None)
+        text += fmt::format(" recompute={}", toText(r.granularity));
+    if (r.granularity == RecomputeGranularity::Full && r.num_layers > 0)
+        text += fmt::format(":{}", r.num_layers);
+    if (plan.zero_stage > 0) text += fmt::format(" zero={}", plan.zero_stage);
+    if (plan.offload.optimizer) text += " offload=optimizer";
+    if (plan.all_to_all.chunks > 1) text += fmt::format(" chunks={}", plan.all_to_all.chunks);
+    if (plan.all_to_all.algorithm != AllToAllAlgorithm::Auto)
+        text += fmt::format(" a2a={}", toText(plan.all_to_all.algorithm));
+    if (plan.rank_order != Plan{}.rank_order) text += fmt::format(" order={}", plan.rank_order);
     return text;
 }
 

@@ -13,11 +13,11 @@ namespace piper {
 /// Errors: InvalidInput names the key, the nearest known one and all known ones.
 [[nodiscard]] Status checkFixed(const SearchSpace& space);
 
-/// Every plan of the space, also those that break a rule or do not fit (they are the rejections).
-/// The order is fixed: schedule, recompute, tp, pp, ep, micro-batch size.
+/// Every plan of the space, also those that break a rule or do not fit: what searchPlans answers
+/// without looking at all of them. For small spaces.
 [[nodiscard]] std::vector<Plan> enumeratePlans(const SearchSpace& space);
 
-/// "tp=1 pp=4 ep=8 dp=8 mbs=2 1f1b recompute=none": names a plan and breaks ties.
+/// "tp=1 pp=4 ep=8 dp=8 mbs=2 1f1b recompute=full zero=1": names a plan and breaks ties.
 [[nodiscard]] std::string layoutText(const Plan& plan);
 
 /// Layers of each stage when pp does not divide them: what is left goes to the stages in the

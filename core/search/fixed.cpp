@@ -40,6 +40,13 @@ Status applyOne(Plan& plan, std::string_view key, std::string_view value) {
                      parseEnum<RecomputeGranularity>(value, "recompute"));
     } else if (key == "zero_stage" && value.size() == 1 && value[0] >= '0' && value[0] <= '3') {
         plan.zero_stage = value[0] - '0';
+    } else if (key == "algorithm") {
+        PIPER_ASSIGN(plan.all_to_all.algorithm, parseEnum<AllToAllAlgorithm>(value, "algorithm"));
+    } else if (key == "offload" && (value == "none" || value == "optimizer")) {
+        plan.offload.optimizer = value == "optimizer";
+    } else if (key == "rank_order") {
+        PIPER_TRY(parseRankOrder(value));
+        plan.rank_order = value;
     } else if (key == "sp" && (value == "0" || value == "1")) {
         plan.layout.sp = value == "1";
     } else {

@@ -2,12 +2,14 @@
 #include "core/search/search.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
 
+#include "core/run/run.h"
+#include "core/search/core_search.h"
 #include "core/search/enumerate.h"
 
 namespace piper {
@@ -31,46 +33,22 @@ ParallelFor sequentialFor() {
 
 namespace {
 
-/// Plans whose schedule is played for each plan asked for; the closed form ranks the others out.
-constexpr std::size_t kFinalistsPerPlan = 8;
-constexpr std::size_t kLeastFinalists = 160;
-/// Plans between two reports of progress, which the caller's own thread makes.
-constexpr std::size_t kBatch = 64;
+/// Cores between two looks at the best so far: the answer does not depend on the order in which
+/// bodies of a batch run.
+constexpr std::size_t kFirstBatch = 16, kBatch = 256;
+/// Independent searchers, each with parts priced of its own; more than any machine here has cores.
+constexpr std::size_t kSearchers = 16;
+/// Schedules played between two looks at the best so far.
+constexpr std::size_t kPlayed = 8;
 
-/// What became of one plan of the space.
-struct Outcome {
-    std::optional<Prediction> prediction;
-    double score = 0.0;
+/// A found plan, and what playing its schedule says.
+struct Candidate {
+    FoundPlan found;
     std::string text;
-    bool played = false;        ///< the schedule itself, not the closed form
-    std::string rule, message;  ///< why it lost, empty while it has not
-    double distance = 0.0;      ///< how far from passing, to name the nearest example
+    bool played = false, failed = false;
+    std::int64_t step_ns = 0;  ///< played
+    Bytes device_total;        ///< played
 };
-
-/// Higher is better.
-double scoreOf(const SearchSpace& space, const Plan& plan, const Prediction& p) {
-    const double devices = static_cast<double>(plan.layout.world());
-    switch (space.objective) {
-        case Objective::Mfu:
-            return p.mfu;
-        case Objective::TokensPerSecond:
-            return p.tokens_per_second_per_device * devices;
-        case Objective::CostPerToken:  // a device hour costs the same on every layout
-            return p.tokens_per_second_per_device;
-        case Objective::MemoryHeadroom:
-            return 1.0 - p.memory.peak / p.memory.capacity;
-    }
-    return 0.0;
-}
-
-void rejectMemory(Outcome& out, const MemoryPrediction& memory, Bytes limit) {
-    const Bytes over = memory.device_total - limit;
-    out.rule = "memory";
-    out.distance = over.value;
-    out.message =
-        fmt::format("stage {} needs {}, {} more than the {} of a device", memory.peak_stage.value,
-                    humanBytes(memory.device_total), humanBytes(over), humanBytes(limit));
-}
 
 class Search {
 public:
@@ -80,160 +58,258 @@ public:
           m_parallel_for(parallel_for),
           m_stop(std::move(stop)),
           m_report(progress),
-          m_plans(enumeratePlans(space)),
-          m_outcomes(m_plans.size()),
-          m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
+          m_choices(space),
+          m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {
+        for (std::size_t i = 0; i < kSearchers; ++i)
+            m_searchers.push_back(std::make_unique<CoreSearch>(m_space, m_choices));
+    }
 
     Result<SearchResult> run() {
-        m_total = m_plans.size() + std::min(m_plans.size(), finalistCount());
-        std::vector<std::size_t> all(m_plans.size());
-        std::iota(all.begin(), all.end(), std::size_t{0});
-        PIPER_TRY(forEach(all, &Search::estimate));
-        std::vector<std::size_t> order = ranked();
-        const auto feasible = static_cast<std::int64_t>(order.size());
-        order.resize(std::min(order.size(), finalistCount()));
-        m_total = m_done + order.size();
-        PIPER_TRY(forEach(order, &Search::play));
-        return collect(feasible);
+        m_total = 2 * m_choices.cores().size();
+        PIPER_TRY(firstPlan());
+        PIPER_TRY(setFloors());
+        std::size_t batch = kFirstBatch;
+        for (std::size_t begin = 0; begin < m_order.size(); begin += batch) {
+            if (m_order[begin].floor_ns > limit()) break;
+            if (begin > 0) batch = std::min(kBatch, 2 * batch);
+            const std::size_t end = std::min(m_order.size(), begin + batch);
+            PIPER_TRY(refine(begin, end));
+            PIPER_TRY(play());
+            m_done += end - begin;
+            report();
+        }
+        return collect();
     }
 
 private:
-    std::size_t finalistCount() const {
-        return std::max(kLeastFinalists, m_space.top * kFinalistsPerPlan);
+    struct Ordered {
+        std::int64_t floor_ns = 0;
+        std::size_t core = 0;
+    };
+
+    [[nodiscard]] bool byMemory() const { return m_space.objective == Objective::MemoryHeadroom; }
+
+    [[nodiscard]] Status stopped() const {
+        if (!m_stop.stop_requested()) return {};
+        return fail(ErrorCode::Cancelled, "the search was stopped after {} of {} steps", m_done,
+                    m_total);
     }
 
-    /// `body` touches only the outcome of its own plan: batches need no lock.
-    Status forEach(const std::vector<std::size_t>& plans, void (Search::*body)(std::size_t)) {
-        for (std::size_t begin = 0; begin < plans.size(); begin += kBatch) {
-            const std::size_t count = std::min(kBatch, plans.size() - begin);
-            m_parallel_for(count, [&](std::size_t i) {
-                if (!m_stop.stop_requested()) (this->*body)(plans[begin + i]);
-            });
-            if (m_stop.stop_requested())
-                return fail(ErrorCode::Cancelled, "the search was stopped after {} of {} steps",
-                            m_done, m_total);
-            m_done += count;
-            report(std::span(plans).subspan(begin, count));
+    /// Plans with the same tensors go to the same searcher, which has them priced.
+    [[nodiscard]] std::size_t searcherOf(const SearchCore& core) const {
+        const Layout& l = core.layout;
+        const auto mix = static_cast<std::size_t>(l.tp * 31 + l.cp * 17 + l.ep * 7 + l.etp * 3 +
+                                                  core.micro_batch_size * 5);
+        return mix % kSearchers;
+    }
+
+    /// Calls body(searcher, position in `cores`) for all of them.
+    void forEachCore(const std::vector<std::size_t>& cores,
+                     const std::function<void(CoreSearch&, std::size_t)>& body) {
+        std::vector<std::vector<std::size_t>> shares(kSearchers);
+        for (std::size_t i = 0; i < cores.size(); ++i)
+            shares[searcherOf(m_choices.cores()[cores[i]])].push_back(i);
+        m_parallel_for(kSearchers, [&](std::size_t s) {
+            for (const std::size_t i : shares[s])
+                if (!m_stop.stop_requested()) body(*m_searchers[s], i);
+        });
+    }
+
+    /// A plan to show at once: the first that fits of those that split the model most.
+    Status firstPlan() {
+        const std::vector<SearchCore>& cores = m_choices.cores();
+        std::vector<std::size_t> order(cores.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const auto rank = [&cores](std::size_t i) {
+            const Layout& l = cores[i].layout;
+            return std::tuple(-l.pp * l.ep * l.etp, cores[i].micro_batch_size, l.tp, i);
+        };
+        constexpr std::ptrdiff_t kTries = 24;
+        const auto middle = order.begin() + std::min<std::ptrdiff_t>(kTries, std::ssize(order));
+        std::ranges::partial_sort(order, middle, {}, rank);
+        for (auto at = order.begin(); at != middle && m_report; ++at) {
+            PIPER_TRY(stopped());
+            std::vector<FoundPlan> found;
+            CoreSearch searcher(m_space, m_choices);
+            searcher.refine(cores[*at], CoreSearch::kNoLimit, found);
+            if (found.empty()) continue;
+            Candidate first;
+            first.found = found.front();
+            first.text = layoutText(m_choices.plan(first.found.point));
+            playOne(first);
+            if (first.failed) continue;
+            m_candidates.push_back(std::move(first));
+            report();
+            m_candidates.clear();
+            break;
         }
         return {};
     }
 
-    void report(std::span<const std::size_t> batch) {
-        if (!m_report) return;
-        for (std::size_t i : batch)
-            if (isPlayed(i) && (!m_best_index || better(i, *m_best_index))) {
-                m_best_index = i;
-                m_best = RankedPlan{m_plans[i], *m_outcomes[i].prediction};
+    Status setFloors() {
+        std::vector<std::size_t> all(m_choices.cores().size());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        std::vector<std::optional<std::int64_t>> floors(all.size());
+        forEachCore(all, [&](CoreSearch& searcher, std::size_t i) {
+            floors[i] = searcher.floorNs(m_choices.cores()[i]);
+        });
+        PIPER_TRY(stopped());
+        for (std::size_t i = 0; i < floors.size(); ++i)
+            if (floors[i]) m_order.push_back({byMemory() ? 0 : *floors[i], i});
+        std::ranges::stable_sort(m_order, {}, &Ordered::floor_ns);
+        m_total = all.size() + m_order.size();
+        m_done = all.size();
+        report();
+        return {};
+    }
+
+    Status refine(std::size_t begin, std::size_t end) {
+        std::vector<std::size_t> cores;
+        for (std::size_t i = begin; i < end; ++i) cores.push_back(m_order[i].core);
+        std::vector<std::vector<FoundPlan>> found(cores.size());
+        const std::int64_t limit_ns = limit();
+        forEachCore(cores, [&](CoreSearch& searcher, std::size_t i) {
+            searcher.refine(m_choices.cores()[cores[i]], limit_ns, found[i]);
+        });
+        PIPER_TRY(stopped());
+        for (std::vector<FoundPlan>& plans : found)
+            for (const FoundPlan& plan : plans) {
+                Candidate& candidate = m_candidates.emplace_back();
+                candidate.found = plan;
+                candidate.text = layoutText(m_choices.plan(plan.point));
             }
+        return {};
+    }
+
+    void playOne(Candidate& candidate) const {
+        const Plan plan = m_choices.plan(candidate.found.point);
+        const Result<Prediction> played =
+            predictUnchecked(plan, PredictMode::Simulated, PredictDetail::StepOnly);
+        candidate.played = true;
+        candidate.failed = !played.ok() || played->memory.device_total > m_limit;
+        if (candidate.failed) return;
+        candidate.step_ns = inNs(played->step);
+        candidate.device_total = played->memory.device_total;
+    }
+
+    /// Plays schedules, the most promising first, until no bound is below the last of the best.
+    Status play() {
+        const auto promise = [this](const Candidate& c) {
+            return std::tuple(c.played,
+                              byMemory()
+                                  ? static_cast<std::int64_t>(c.found.estimate.device_total.value)
+                                  : c.found.estimate.step_ns,
+                              std::string_view(c.text));
+        };
+        std::ranges::sort(m_candidates, {}, promise);
+        std::vector<std::size_t> waiting;
+        for (std::size_t i = 0; i < m_candidates.size() && !m_candidates[i].played; ++i)
+            waiting.push_back(i);
+        for (std::size_t begin = 0; begin < waiting.size();) {
+            const std::int64_t limit_ns = limit();
+            std::vector<std::size_t> now;
+            for (; begin < waiting.size() && now.size() < kPlayed; ++begin)
+                if (byMemory() || m_candidates[waiting[begin]].found.estimate.bound_ns <= limit_ns)
+                    now.push_back(waiting[begin]);
+            m_parallel_for(now.size(), [&](std::size_t i) { playOne(m_candidates[now[i]]); });
+            for (const std::size_t i : now) note(m_candidates[i]);
+            PIPER_TRY(stopped());
+        }
+        return {};
+    }
+
+    /// Played steps of the best, as many as are asked for.
+    void note(const Candidate& candidate) {
+        if (candidate.failed || byMemory()) return;
+        const auto at = std::ranges::upper_bound(m_best_steps, candidate.step_ns);
+        m_best_steps.insert(at, candidate.step_ns);
+        if (m_best_steps.size() > m_space.top) m_best_steps.pop_back();
+    }
+    /// A plan with a longer step cannot be among the best.
+    [[nodiscard]] std::int64_t limit() const {
+        return m_best_steps.size() < m_space.top ? CoreSearch::kNoLimit : m_best_steps.back();
+    }
+
+    [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
+        if (byMemory() && a.device_total != b.device_total) return a.device_total < b.device_total;
+        return a.step_ns != b.step_ns ? a.step_ns < b.step_ns : a.text < b.text;
+    }
+
+    void report() {
+        if (!m_report) return;
+        const Candidate* best = nullptr;
+        for (const Candidate& c : m_candidates)
+            if (c.played && !c.failed && (best == nullptr || better(c, *best))) best = &c;
+        if (best != nullptr && best->text != m_best_text) {
+            m_best_text = best->text;
+            Plan plan = m_choices.plan(best->found.point);
+            Result<Prediction> prediction = predictUnchecked(plan);
+            if (prediction.ok())
+                m_best = RankedPlan{std::move(plan), std::move(prediction).value()};
+        }
         m_report({static_cast<std::int64_t>(m_done), static_cast<std::int64_t>(m_total),
                   m_best ? &*m_best : nullptr});
     }
 
-    bool isPlayed(std::size_t i) const {
-        return m_outcomes[i].played && m_outcomes[i].prediction.has_value();
-    }
-
-    /// Rules, memory, closed form.
-    void estimate(std::size_t i) {
-        const Plan& plan = m_plans[i];
-        Outcome& out = m_outcomes[i];
-        out.text = layoutText(plan);
-        const std::vector<Violation> violations = validatePlan(plan);
-        if (!violations.empty()) {
-            out.rule = violations.front().rule;
-            out.message = violations.front().message;
-            out.distance = static_cast<double>(violations.size());
-            return;
-        }
-        const MemoryPrediction memory = predictMemory(plan);
-        if (memory.device_total > m_limit) return rejectMemory(out, memory, m_limit);
-        settle(i, predict(plan, PredictMode::ClosedForm, PredictDetail::StepOnly));
-    }
-
-    void play(std::size_t i) {
-        m_outcomes[i].played = true;
-        settle(i, predict(m_plans[i]));
-    }
-
-    void settle(std::size_t i, Result<Prediction> prediction) {
-        Outcome& out = m_outcomes[i];
-        out.prediction.reset();
-        if (!prediction.ok()) {
-            out.rule = "prediction";
-            out.message = prediction.error().text();
-            return;
-        }
-        if (prediction->memory.device_total > m_limit)
-            return rejectMemory(out, prediction->memory, m_limit);
-        out.prediction = std::move(prediction).value();
-        out.score = scoreOf(m_space, m_plans[i], *out.prediction);
-    }
-
-    bool better(std::size_t a, std::size_t b) const {
-        const Outcome &x = m_outcomes[a], &y = m_outcomes[b];
-        return x.score != y.score ? x.score > y.score : x.text < y.text;
-    }
-
-    std::vector<std::size_t> ranked() const {
-        std::vector<std::size_t> order;
-        for (std::size_t i = 0; i < m_outcomes.size(); ++i)
-            if (m_outcomes[i].prediction) order.push_back(i);
-        std::ranges::sort(order, [this](std::size_t a, std::size_t b) { return better(a, b); });
-        return order;
-    }
-
-    SearchResult collect(std::int64_t feasible) {
+    Result<SearchResult> collect() {
+        std::erase_if(m_candidates, [](const Candidate& c) { return !c.played || c.failed; });
+        std::ranges::sort(m_candidates,
+                          [this](const auto& a, const auto& b) { return better(a, b); });
         SearchResult result;
-        result.evaluated = static_cast<std::int64_t>(m_plans.size());
-        result.feasible = feasible;
-        std::vector<std::size_t> order = ranked();
-        // What was not played cannot be ranked among what was.
-        std::erase_if(order, [this](std::size_t i) { return !isPlayed(i); });
-        for (std::size_t i : order) {
-            if (result.plans.size() == m_space.top) {
-                rejectSlower(result, i, order.front());
-                break;
-            }
-            result.plans.push_back({m_plans[i], *m_outcomes[i].prediction});
-        }
+        const std::size_t count = std::min(m_space.top, m_candidates.size());
+        std::vector<std::optional<RankedPlan>> plans(count);
+        m_parallel_for(count, [&](std::size_t i) {
+            Plan plan = m_choices.plan(m_candidates[i].found.point);
+            Result<Prediction> prediction =
+                predictUnchecked(plan, PredictMode::Simulated, PredictDetail::WithBottlenecks);
+            if (prediction.ok())
+                plans[i] = RankedPlan{std::move(plan), std::move(prediction).value()};
+        });
+        PIPER_TRY(stopped());
+        for (std::optional<RankedPlan>& plan : plans)
+            if (plan) result.plans.push_back(std::move(*plan));
         addRejections(result);
         return result;
     }
 
-    void rejectSlower(SearchResult& result, std::size_t i, std::size_t best) const {
-        result.rejections.push_back({m_outcomes[i].text, "slower",
-                                     fmt::format("a step takes {}, the best plan's {}",
-                                                 humanSeconds(m_outcomes[i].prediction->step),
-                                                 humanSeconds(m_outcomes[best].prediction->step))});
-    }
-
-    /// The example of each rule that came nearest to passing.
     void addRejections(SearchResult& result) const {
-        std::map<std::string, std::size_t> nearest;
-        for (std::size_t i = 0; i < m_outcomes.size(); ++i) {
-            const Outcome& out = m_outcomes[i];
-            if (out.rule.empty()) continue;
-            const auto [at, added] = nearest.try_emplace(out.rule, i);
-            const Outcome& known = m_outcomes[at->second];
-            if (!added && std::tie(out.distance, out.text) < std::tie(known.distance, known.text))
-                at->second = i;
+        SearchTally tally;
+        for (const auto& searcher : m_searchers) tally.add(searcher->tally());
+        result.evaluated = tally.evaluated;
+        result.feasible = tally.feasible;
+        if (tally.too_large) {
+            const PlanEstimate& estimate = tally.too_large->estimate;
+            const Bytes needed = estimate.device_total;
+            result.rejections.push_back(
+                {layoutText(m_choices.plan(tally.too_large->point)), "memory",
+                 fmt::format("stage {} needs {}, {} more than the {} of a device",
+                             estimate.peak_stage.value, humanBytes(needed),
+                             humanBytes(needed - m_limit), humanBytes(m_limit))});
         }
-        std::vector<Rejection> found;
-        for (const auto& [rule, i] : nearest)
-            found.push_back({m_outcomes[i].text, rule, m_outcomes[i].message});
-        std::ranges::stable_sort(found, {}, [](const Rejection& r) { return r.rule != "memory"; });
-        result.rejections.insert(result.rejections.begin(), found.begin(), found.end());
+        for (const auto& [rule, example] : tally.broken)
+            result.rejections.push_back({example.layout, rule, example.message});
+        if (m_candidates.size() <= m_space.top) return;
+        const Candidate& next = m_candidates[m_space.top];
+        result.rejections.push_back(
+            {next.text, "slower",
+             fmt::format(
+                 "a step takes {}, the best plan's {}",
+                 humanSeconds(nanoseconds(static_cast<double>(next.step_ns))),
+                 humanSeconds(nanoseconds(static_cast<double>(m_candidates.front().step_ns))))});
     }
 
     const SearchSpace& m_space;
     const ParallelFor& m_parallel_for;
     std::stop_token m_stop;
     const std::function<void(const SearchProgress&)>& m_report;
-    std::vector<Plan> m_plans;
-    std::vector<Outcome> m_outcomes;
+    SearchChoices m_choices;
     Bytes m_limit;
+    std::vector<std::unique_ptr<CoreSearch>> m_searchers;
+    std::vector<Ordered> m_order;  ///< cores with a legal plan, lowest floor first
+    std::vector<Candidate> m_candidates;
+    std::vector<std::int64_t> m_best_steps;  ///< ascending, at most `top`
     std::size_t m_done = 0, m_total = 0;
-    std::optional<std::size_t> m_best_index;
+    std::string m_best_text;
     std::optional<RankedPlan> m_best;
 };
 

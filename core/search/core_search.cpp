@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/search/core_search.h"
+
+#include <algorithm>
+
+#include "core/search/enumerate.h"
+
+namespace piper {
+
+void SearchTally::add(const SearchTally& other) {
+    evaluated += other.evaluated;
+    feasible += other.feasible;
+    for (const auto& [rule, example] : other.broken) {
+        const auto [known, added] = broken.try_emplace(rule, example);
+        if (!added && std::tie(example.rules, example.layout) <
+                          std::tie(known->second.rules, known->second.layout))
+            known->second = example;
+    }
+    if (other.too_large &&
+        (!too_large || other.too_large->estimate.device_total < too_large->estimate.device_total))
+        too_large = other.too_large;
+}
+
+CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices)
+    : m_space(space),
+      m_choices(choices),
+      m_estimator(space.base),
+      m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
+
+void CoreSearch::refuse(const SearchPoint& point, const std::vector<Violation>& violations) {
+    const Violation& first = violations.front();
+    const auto [known, added] = m_tally.broken.try_emplace(first.rule);
+    if (!added && known->second.rules <= violations.size()) return;
+    known->second = {layoutText(m_choices.plan(point)), first.message, violations.size()};
+}
+
+void CoreSearch::tooLarge(const SearchPoint& point, const PlanEstimate& estimate) {
+    if (!m_tally.too_large || estimate.device_total < m_tally.too_large->estimate.device_total)
+        m_tally.too_large = SearchTally::TooLarge{point, estimate};
+}
+
+bool CoreSearch::legal(const SearchPoint& point) {
+    m_choices.apply(point, m_estimator.plan());
+    const std::vector<Violation> violations = validatePlan(m_estimator.plan());
+    if (violations.empty()) return true;
+    ++m_tally.evaluated;
+    refuse(point, violations);
+    return false;
+}
+
+std::vector<int> CoreSearch::legalZeroStages(SearchPoint point) {
+    std::vector<int> out;
+    for (int stage : m_choices.zeroStages()) {
+        point.saving.zero_stage = stage;
+        if (legal(point)) out.push_back(stage);
+    }
+    return out;
+}
+
+std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
+    m_choices.apply(point, m_estimator.plan());
+    ++m_tally.evaluated;
+    Result<PlanEstimate> out = m_estimator.estimate();
+    if (!out.ok()) return std::nullopt;
+    if (fits(*out)) ++m_tally.feasible;
+    return std::move(out).value();
+}
+
+std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
+    SearchPoint point{core, {}, m_space.base.all_to_all, {}};
+    for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
+        point.pipeline = pipeline;
+        const std::vector<int> zero_stages = legalZeroStages(point);
+        if (zero_stages.empty()) continue;
+        // The same compute lies in the slots of every schedule.
+        if (splitsBackward(pipeline.schedule)) point.pipeline = {ScheduleKind::OneF1B, 1};
+        point.saving.zero_stage = zero_stages.front();
+        auto found = estimate(point);
+        if (!found) {
+            point.pipeline = pipeline;
+            found = estimate(point);
+        }
+        if (!found) continue;
+        // Chunks and pairs of slots hide exchanges behind compute, nothing else does.
+        return m_choices.hidesExchanges() ? std::max(found->compute_ns, found->exchange_ns)
+                                          : found->slots_ns;
+    }
+    return std::nullopt;
+}
+
+bool CoreSearch::offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best) {
+    if (!legal(point)) return false;
+    if (!best || estimate.step_ns < best->estimate.step_ns) best = FoundPlan{point, estimate};
+    return true;
+}
+
+/// Full recompute of fewer layers is faster and holds more.
+void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
+    const std::vector<std::int64_t> layers = m_choices.recomputedLayers(point);
+    std::size_t fitting = 0, beyond = layers.size();
+    while (beyond - fitting > 1) {
+        const std::size_t middle = (fitting + beyond) / 2;
+        point.saving.recomputed_layers = layers[middle];
+        const auto found = estimate(point);
+        const bool good = found && fits(*found);
+        if (good) (void)offer(point, *found, best);
+        (good ? fitting : beyond) = middle;
+    }
+}
+
+/// The fastest saving of memory that fits: within one ZeRO stage and place of the optimizer state
+/// each recompute takes longer than the one before.
+void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
+    const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
+    point.saving.recompute = last;
+    point.saving.offload = m_choices.offloads().back();
+    const auto least = estimate(point);
+    if (!least) return;
+    if (!fits(*least)) return tooLarge(point, *least);
+    for (const bool offload : m_choices.offloads()) {
+        point.saving.offload = offload;
+        for (std::uint32_t r = 0; r <= last; ++r) {
+            point.saving.recompute = r;
+            const auto found = estimate(point);
+            if (!found || !fits(*found) || !offer(point, *found, best)) continue;
+            if (r > 0) fewestRecomputed(point, best);
+            if (r == 0) return;  // off-loading cannot be faster
+            break;
+        }
+    }
+}
+
+void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages, Best& best) {
+    point.saving.recompute = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
+    point.saving.offload = m_choices.offloads().back();
+    for (const int stage : zero_stages) {
+        point.saving.zero_stage = stage;
+        const auto found = estimate(point);
+        if (!found) continue;
+        if (!fits(*found)) {
+            tooLarge(point, *found);
+        } else if (legal(point) && (!best || found->device_total < best->estimate.device_total)) {
+            best = FoundPlan{point, *found};
+        }
+    }
+}
+
+void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
+                                std::int64_t limit_ns, Best& best) {
+    for (const int stage : zero_stages) {
+        point.saving = {.zero_stage = stage};
+        const auto fastest = estimate(point);
+        if (!fastest || fastest->bound_ns > limit_ns) continue;
+        if (best && fastest->step_ns >= best->estimate.step_ns) continue;
+        if (fits(*fastest) && offer(point, *fastest, best)) continue;
+        chooseSaving(point, best);
+    }
+}
+
+void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
+                        std::vector<FoundPlan>& out) {
+    SearchPoint point{core, {}, m_space.base.all_to_all, {}};
+    for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
+        point.pipeline = pipeline;
+        const std::vector<int> zero_stages = legalZeroStages(point);
+        if (zero_stages.empty()) continue;
+        Best best;
+        for (const AllToAllChoice& exchange : m_choices.exchanges(core)) {
+            point.exchange = exchange;
+            if (m_space.objective == Objective::MemoryHeadroom)
+                smallest(point, zero_stages, best);
+            else
+                refinePipeline(point, zero_stages, limit_ns, best);
+        }
+        if (best && best->estimate.bound_ns <= limit_ns) out.push_back(*best);
+    }
+}
+
+}  // namespace piper

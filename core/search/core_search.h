@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/predict/plan_estimator.h"
+#include "core/search/choices.h"
+
+namespace piper {
+
+/// A plan that fits and breaks no rule.
+struct FoundPlan {
+    SearchPoint point;
+    PlanEstimate estimate;
+};
+
+/// What came of the plans that were looked at.
+struct SearchTally {
+    struct Broken {
+        std::string layout, message;
+        std::size_t rules = 0;  ///< broken at once: the nearest example breaks the fewest
+    };
+    struct TooLarge {
+        SearchPoint point;
+        PlanEstimate estimate;
+    };
+    std::int64_t evaluated = 0;  ///< estimated, or refused by a rule
+    std::int64_t feasible = 0;
+    std::map<std::string, Broken> broken;  ///< by rule
+    std::optional<TooLarge> too_large;     ///< the one that lacks least memory
+
+    void add(const SearchTally& other);
+};
+
+/// Looks for the best plans of one core at a time. Bounds decide what is not looked at.
+class CoreSearch {
+public:
+    static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+    CoreSearch(const SearchSpace& space, const SearchChoices& choices);
+
+    /// No plan of the core has a shorter step. nullopt: none breaks no rule.
+    [[nodiscard]] std::optional<std::int64_t> floorNs(const SearchCore& core);
+    /// Of each pipeline the fastest plan that fits, where its bound is not above `limit_ns`.
+    void refine(const SearchCore& core, std::int64_t limit_ns, std::vector<FoundPlan>& out);
+
+    [[nodiscard]] const SearchTally& tally() const { return m_tally; }
+
+private:
+    using Best = std::optional<FoundPlan>;
+
+    [[nodiscard]] std::vector<int> legalZeroStages(SearchPoint point);
+    [[nodiscard]] bool legal(const SearchPoint& point);
+    [[nodiscard]] std::optional<PlanEstimate> estimate(const SearchPoint& point);
+    [[nodiscard]] bool fits(const PlanEstimate& estimate) const {
+        return estimate.device_total <= m_limit;
+    }
+    void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
+                        std::int64_t limit_ns, Best& best);
+    void chooseSaving(SearchPoint point, Best& best);
+    [[nodiscard]] bool offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best);
+    void fewestRecomputed(SearchPoint point, Best& best);
+    void smallest(SearchPoint point, const std::vector<int>& zero_stages, Best& best);
+    void refuse(const SearchPoint& point, const std::vector<Violation>& violations);
+    void tooLarge(const SearchPoint& point, const PlanEstimate& estimate);
+
+    const SearchSpace& m_space;
+    const SearchChoices& m_choices;
+    PlanEstimator m_estimator;
+    Bytes m_limit;
+    SearchTally m_tally;
+};
+
+}  // namespace piper
