@@ -74,6 +74,15 @@ AttentionWork attentionCore(const Plan& plan, bool backward) {
     return core;
 }
 
+/// Dropout of the unfused scores, one pass either way: reads and writes them and a mask of a byte.
+void attentionDropout(OperationWork& work, const Plan& plan) {
+    if (plan.fused_attention || plan.model.dropout <= 0.0) return;
+    const Shard s = shardOf(plan);
+    const double scores = asDouble(s.tokens) * asDouble(s.heads) * asDouble(plan.seq_len);
+    work.memory_traffic += Bytes(scores * (2.0 * s.element + 1.0));
+    work.kernels += 1.0;
+}
+
 void attentionTraffic(OperationWork& work, const Plan& plan, bool backward) {
     const Shard s = shardOf(plan);
     const double rope = asDouble(s.tokens) * asDouble((s.heads + s.kv_heads) * s.qk_dim);
@@ -85,7 +94,10 @@ void attentionTraffic(OperationWork& work, const Plan& plan, bool backward) {
 
 OperationWork attentionRecompute(const Plan& plan) {
     OperationWork work;
-    if (recomputes(plan, "core_attn")) work.attention = attentionCore(plan, false);
+    if (recomputes(plan, "core_attn")) {
+        work.attention = attentionCore(plan, false);
+        attentionDropout(work, plan);
+    }
     if (recomputes(plan, "mla_up_proj") && plan.model.attention.kind == AttentionKind::Mla) {
         const AttentionSpec& a = plan.model.attention;
         const Shard s = shardOf(plan);
@@ -113,6 +125,7 @@ OperationWork attentionWork(const Plan& plan, OperationKind kind) {
     if (kind == OperationKind::WeightGrad) return work;
     const bool backward = kind == OperationKind::InputGrad;
     work.attention = attentionCore(plan, backward);
+    attentionDropout(work, plan);
     attentionTraffic(work, plan, backward);
     return work;
 }

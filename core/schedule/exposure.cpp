@@ -39,7 +39,7 @@ Exposure::Exposure(WorkTable& work, const CostModel& cost)
       m_plan(work.plan()),
       m_cost(cost),
       m_overlap(effectiveOverlap(m_plan)),
-      m_run_factor(runFactor(m_plan)),
+      m_run_factors(runFactors(m_plan)),
       m_attention_factor(attentionFactor(m_plan)) {}
 
 Seconds Exposure::seconds(const OperationKey& key, StageId stage) {
@@ -79,25 +79,18 @@ Seconds Exposure::stagePass(bool backward, StageId stage) {
     return sum;
 }
 
-/// In slices with the GEMMs before or after (all but one slice of tp). Without that Megatron-LM
-/// still runs, backward, the second gather beside the input gradient's GEMM and the reduction
-/// beside the weight gradient's (LinearWithGradAccumulationAndAsyncCommunication).
+/// In slices with the GEMMs before or after, all but one slice of tp. Without that the exchanges of
+/// both passes are waited for: SimuMax's and Megatron-LM's published rows without overlap show no
+/// gain from the backward pass's asynchronous calls.
 double Exposure::tensorShare(const OperationKey& key, StageId stage) {
+    if (!m_overlap.tp) return 1.0;
     const bool backward = key.pass == Pass::Backward;
-    const Seconds all = seconds(key, stage);
-    if (m_overlap.tp) {
-        const OperationKind kind = backward                      ? OperationKind::InputGrad
-                                   : key.pass == Pass::Recompute ? OperationKind::Recompute
-                                                                 : OperationKind::Forward;
-        Seconds window = computeOf(key.layer, kind, false, stage);
-        if (backward) window += computeOf(key.layer, OperationKind::WeightGrad, false, stage);
-        return remaining(all, window * 0.5, 1.0 / asDouble(m_plan.layout.tp));
-    }
-    if (!backward || m_plan.framework != Framework::Megatron) return 1.0;
-    const bool gather = key.kind == OperationKind::AllGather;
-    const Seconds window = computeOf(
-        key.layer, gather ? OperationKind::InputGrad : OperationKind::WeightGrad, false, stage);
-    return remaining(all, window, gather ? 0.5 : 0.0);
+    const OperationKind kind = backward                      ? OperationKind::InputGrad
+                               : key.pass == Pass::Recompute ? OperationKind::Recompute
+                                                             : OperationKind::Forward;
+    Seconds window = computeOf(key.layer, kind, false, stage);
+    if (backward) window += computeOf(key.layer, OperationKind::WeightGrad, false, stage);
+    return remaining(seconds(key, stage), window * 0.5, 1.0 / asDouble(m_plan.layout.tp));
 }
 
 /// On a ring each part of the keys and values arrives while attention works on the part before.
@@ -178,13 +171,23 @@ double Exposure::hiddenShare(const OperationKey& key, StageId stage) {
 }
 
 double Exposure::computeShare(const OperationKey& key, StageId stage) {
-    const double out = m_run_factor;
-    const OperationWork& work = m_work.of(key, stage);
-    const double factor = m_attention_factor;
-    if (factor == 1.0 || !work.attention) return out;
+    const RunFactors& run = m_run_factors;
     const Seconds all = seconds(key, stage);
-    if (all.value <= 0.0) return out;
-    return out * (1.0 + (factor - 1.0) * (m_cost.attention(*work.attention).time / all));
+    if (all.value <= 0.0) return run.matrix;
+    const OperationWork& work = m_work.of(key, stage);
+    const auto shareOf = [&](Seconds part) { return std::min(1.0, part / all); };
+    double out = run.matrix;
+    if (run.memory != run.matrix && work.memory_traffic.value > 0.0)
+        out +=
+            (run.memory - run.matrix) *
+            shareOf(
+                m_cost.memoryBound(work.memory_traffic, work.kernels, m_cost.memoryKind(key.phase))
+                    .time *
+                work.imbalance);
+    const double attention = m_attention_factor;
+    if (attention != 1.0 && work.attention)
+        out += run.matrix * (attention - 1.0) * shareOf(m_cost.attention(*work.attention).time);
+    return out;
 }
 
 double Exposure::share(const OperationKey& key, StageId stage) {

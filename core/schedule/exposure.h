@@ -3,6 +3,7 @@
 
 #include "core/cost/cost.h"
 #include "core/schedule/expand.h"
+#include "core/schedule/host.h"
 
 namespace piper {
 
@@ -39,7 +40,8 @@ private:
     const Plan& m_plan;
     const CostModel& m_cost;
     Overlap m_overlap;
-    double m_run_factor, m_attention_factor;
+    RunFactors m_run_factors;
+    double m_attention_factor;
     std::map<std::pair<OperationKey, std::int32_t>, Seconds> m_known;
 };
 

@@ -17,9 +17,11 @@ constexpr double kGraphShare = 0.1;
 /// Backward: the autograd nodes of the input gradients, and the weight gradients' own calls.
 constexpr double kInputGradShare = 0.8, kWeightGradShare = 0.3;
 
-/// Time of compute in a long run over that of its kernels alone, by generation (A100; H100, H200,
-/// H800; B200 to GB300), and where the kernel times are TransformerEngine's own on that machine.
-constexpr double kAmpereRun = 1.27, kHopperRun = 1.26, kBlackwellRun = 1.2, kOwnKernelsRun = 1.18;
+/// Time of GEMMs and attention in a long run over that of the kernels alone, by generation (A100;
+/// H100, H200, H800; B200 to GB300). Of element-wise kernels of all three.
+constexpr double kAmpereRun = 1.17, kHopperRun = 1.2, kBlackwellRun = 1.2, kMemoryRun = 1.5;
+/// Of both where the kernel times are TransformerEngine's own on that machine.
+constexpr double kOwnKernelsRun = 1.16;
 /// A 500 W board of a 700 W device keeps a lower clock.
 constexpr double kPowerLimited = 1.25;
 /// FlashAttention-2, which PyTorch's own attention calls on Hopper, over cuDNN's kernel.
@@ -75,22 +77,22 @@ Seconds hostTime(const Plan& plan, const OperationKey& key) {
     return microseconds(call * calls);
 }
 
-double runFactor(const Plan& plan) {
+RunFactors runFactors(const Plan& plan) {
     const DeviceSpec& d = plan.cluster.device;
-    if (d.kind == DeviceKind::Cpu || !plan.cluster.curves.empty()) return 1.0;
+    if (d.kind == DeviceKind::Cpu || !plan.cluster.curves.empty()) return {};
     const double limited = d.name.find("500W") != std::string::npos ? kPowerLimited : 1.0;
-    if (d.kernels == "te") return kOwnKernelsRun * limited;
+    if (d.kernels == "te") return {kOwnKernelsRun * limited, kOwnKernelsRun * limited};
     switch (deviceGeneration(d.name)) {
         case DeviceGeneration::Ampere:
-            return kAmpereRun * limited;
+            return {kAmpereRun * limited, kMemoryRun * limited};
         case DeviceGeneration::Hopper:
-            return kHopperRun * limited;
+            return {kHopperRun * limited, kMemoryRun * limited};
         case DeviceGeneration::Blackwell:
-            return kBlackwellRun * limited;
+            return {kBlackwellRun * limited, kMemoryRun * limited};
         case DeviceGeneration::Other:
             break;
     }
-    return limited;
+    return {limited, limited};
 }
 
 double attentionFactor(const Plan& plan) {

@@ -13,10 +13,14 @@ namespace piper {
 /// Source: docs/validation.md names the rows that fix the constants.
 [[nodiscard]] Seconds hostTime(const Plan& plan, const OperationKey& key);
 
-/// How much longer compute takes in a long run than the kernel alone (a factor of at least 1): the
-/// clock that the power limit leaves, caches that others have used, gaps between kernels. 1 where
-/// the cluster's own curves were measured, and for devices without published runs.
-[[nodiscard]] double runFactor(const Plan& plan);
+/// How much longer compute takes in a long run than the kernel alone (factors of at least 1).
+/// Matrix: GEMMs and attention at the clock that the power limit leaves. Memory: element-wise
+/// kernels are short, each with a gap before it and caches that others have used. 1 where the
+/// cluster's own curves were measured, and for devices without published runs.
+struct RunFactors {
+    double matrix = 1.0, memory = 1.0;
+};
+[[nodiscard]] RunFactors runFactors(const Plan& plan);
 /// The framework's attention kernel over the one that the published times are of.
 [[nodiscard]] double attentionFactor(const Plan& plan);
 

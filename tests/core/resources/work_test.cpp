@@ -137,6 +137,25 @@ TEST(Work, LayersWithAndWithoutAWindowAreTakenAsTheirMean) {
     EXPECT_DOUBLE_EQ(core(half, 4), (1 - share) * core({}, 4) + share * core({}, 0));
 }
 
+TEST(Work, DropoutPassesOverTheScoresThatNoKernelFuses) {
+    Plan plan = smallPlan({});
+    const auto traffic = [&plan](OperationKind kind) {
+        return work(plan, kind, Phase::Attention).memory_traffic.value;
+    };
+    for (const OperationKind kind : {OperationKind::Forward, OperationKind::InputGrad}) {
+        plan.fused_attention = false;
+        plan.model.dropout = 0.0;
+        const double plain = traffic(kind);
+        plan.model.dropout = 0.1;
+        const double element = activationElementBytes(plan.precision).value;
+        const double scores = static_cast<double>(plan.micro_batch_size * plan.seq_len *
+                                                  plan.seq_len * plan.model.attention.num_heads);
+        EXPECT_DOUBLE_EQ(traffic(kind) - plain, scores * (2.0 * element + 1.0));
+        plan.fused_attention = true;
+        EXPECT_EQ(traffic(kind), plain);
+    }
+}
+
 TEST(Work, TokenMoversSortRowsOnTheExpertsSideAlone) {
     Plan plan = smallPlan({.ep = 4, .dp = 4});
     const double row =

@@ -94,16 +94,17 @@ TEST(Exposure, WithoutComputeNothingIsHidden) {
     EXPECT_EQ(shareOf(mixtral(), kNothing, reduce), 1.0);
 }
 
-TEST(Exposure, MegatronHidesHalfOfItsBackwardTensorExchangesUnasked) {
+TEST(Exposure, TensorExchangesAreWaitedForUnlessTheyGoInSlices) {
     Plan plan = mixtral();
-    const OperationKey gather{OperationKind::AllGather, Phase::TpComm, Pass::Backward};
-    OperationKey forward = gather;
-    forward.pass = Pass::Forward;
-    EXPECT_EQ(shareOf(plan, kNothing, gather), 1.0);
-    plan.framework = Framework::Megatron;
-    EXPECT_LT(shareOf(plan, kNothing, gather), 1.0);
-    EXPECT_GT(shareOf(plan, kNothing, gather), 0.5);
-    EXPECT_EQ(shareOf(plan, kNothing, forward), 1.0);
+    Overlap sliced = kNothing;
+    sliced.tp = true;
+    for (const Framework framework : {Framework::Plain, Framework::Megatron})
+        for (const Pass pass : {Pass::Forward, Pass::Backward}) {
+            plan.framework = framework;
+            const OperationKey gather{OperationKind::AllGather, Phase::TpComm, pass};
+            EXPECT_EQ(shareOf(plan, kNothing, gather), 1.0);
+            EXPECT_LT(shareOf(plan, sliced, gather), 0.9);
+        }
 }
 
 TEST(Exposure, OneMicroBatchHasNoPartnerForItsExchange) {
@@ -128,26 +129,37 @@ TEST(Host, SmallWorkWaitsForTheHostThatIssuesIt) {
     EXPECT_GT(eager, 2.0);
     plan.cuda_graphs = true;
     EXPECT_LT(shareOf(plan, kNothing, router), 0.5 * eager);
-    EXPECT_GE(shareOf(plan, kNothing, router), runFactor(plan));
+    EXPECT_GE(shareOf(plan, kNothing, router), runFactors(plan).matrix);
     // Our own worker has no calls beyond the launches that are counted already.
     plan.framework = Framework::Plain;
     EXPECT_EQ(hostTime(plan, router).value, 0.0);
-    EXPECT_EQ(shareOf(plan, kNothing, router), runFactor(plan));
+    EXPECT_GE(shareOf(plan, kNothing, router), runFactors(plan).matrix);
+    EXPECT_LE(shareOf(plan, kNothing, router), runFactors(plan).memory);
 }
 
 TEST(Host, LargeWorkHidesTheHost) {
     Plan plan = mixtral();
     plan.framework = Framework::Megatron;
     const OperationKey expert{OperationKind::Forward, Phase::Expert};
-    EXPECT_EQ(shareOf(plan, kNothing, expert), runFactor(plan));
+    // Mostly matrices, some element-wise work.
+    EXPECT_GT(shareOf(plan, kNothing, expert), runFactors(plan).matrix);
+    EXPECT_LT(shareOf(plan, kNothing, expert),
+              0.6 * runFactors(plan).matrix + 0.4 * runFactors(plan).memory);
+    const OperationKey weights{OperationKind::WeightGrad, Phase::Expert, Pass::Backward};
+    EXPECT_EQ(shareOf(plan, kNothing, weights), runFactors(plan).matrix);
+    const OperationKey optimizer{OperationKind::Optimizer, Phase::Optimizer, Pass::Backward};
+    EXPECT_DOUBLE_EQ(shareOf(plan, kNothing, optimizer), runFactors(plan).memory);
 }
 
 TEST(Host, MeasuredCurvesNeedNoRunFactor) {
     Plan plan = mixtral();
-    EXPECT_GT(runFactor(plan), 1.1);
-    EXPECT_LT(runFactor(plan), 1.4);
+    for (const double factor : {runFactors(plan).matrix, runFactors(plan).memory}) {
+        EXPECT_GT(factor, 1.1);
+        EXPECT_LT(factor, 1.6);
+    }
     plan.cluster.curves.memory.push_back({gib(1), gbps(2500)});
-    EXPECT_EQ(runFactor(plan), 1.0);
+    EXPECT_EQ(runFactors(plan).matrix, 1.0);
+    EXPECT_EQ(runFactors(plan).memory, 1.0);
 }
 
 TEST(Host, AttentionOfPytorchIsSlowerOnHopper) {
