@@ -283,17 +283,20 @@ const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
     }
     const auto [found, added] = prices.pairs.try_emplace(key);
     if (!added) return found->second;
-    m_cost.layoutChanged();
     const StageId id(number(static_cast<std::int64_t>(stage)));
     WorkTable work(m_plan);
-    Exposure exposure(work, m_cost);
     const SlotTemplate slot = StageExpander(work, id).slot(form);
     std::vector<std::int64_t> times;
-    for (const Operation& op : slot.operations)
-        times.push_back(isHandOver(op)
-                            ? 0
-                            : inNs(m_cost.operation(work.of(op.key, id), op.key.phase).time *
-                                   exposure.share(op.key, id)));
+    times.reserve(slot.operations.size());
+    for (const Operation& op : slot.operations) {
+        const bool message = op.key.phase == Phase::PpComm;
+        times.push_back(isHandOver(op) ? 0
+                        : message      ? m_message_ns
+                                       : prices.pieces.durationOf(op.key));
+        if (times.back() < 0 && prices.plain != nullptr)
+            times.back() = prices.plain->pieces.durationOf(op.key);
+        PIPER_CHECK(times.back() >= 0);
+    }
     ChunkSlots& out = found->second;
     out.span_ns[0] = isolatedTimes(slot, times).span_ns;
     for (std::size_t i = 0; i < times.size(); ++i) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "core/resources/memory.h"
@@ -179,21 +177,28 @@ private:
         const Bytes kept = m_shares.kept(op, term);
         if (op.key.pass == Pass::Recompute) {
             change(op.id, false, term, full - kept);
-            m_again[{op.layer, term}] += full - kept;
+            again(op.layer)[at(term)] += full - kept;
             return;
         }
         change(op.id, false, term, full);
         change(layerEnd(op), true, term, kept - full);
     }
 
+    ActivationShares::Table& again(LayerId layer) {
+        if (m_again_layer != layer) m_again = {};
+        m_again_layer = layer;
+        return m_again;
+    }
+
     /// What a recomputed layer did not keep and no operation of its own makes again (norms, shared
     /// experts under a selective recompute of others) is there when its gradients begin.
     void makeTheRest(const Operation& first) {
-        if (!m_settled.insert(first.layer).second) return;
+        if (m_settled == first.layer) return;
+        m_settled = first.layer;
+        const ActivationShares::Table& made = again(first.layer);
         for (MemoryTerm term : kKeptTerms) {
-            const Bytes dropped =
-                m_shares.layerFull(first, term) - m_shares.layerKept(first, term);
-            change(first.id, false, term, dropped - m_again[{first.layer, term}]);
+            const Bytes dropped = m_shares.layerFull(first, term) - m_shares.layerKept(first, term);
+            change(first.id, false, term, dropped - made[at(term)]);
         }
     }
 
@@ -241,8 +246,8 @@ private:
     const Plan& m_plan;
     const std::vector<Operation>& m_operations;
     std::vector<MemoryChange> m_changes;
-    std::map<std::pair<LayerId, MemoryTerm>, Bytes> m_again;  ///< made by recompute
-    std::set<LayerId> m_settled;
+    LayerId m_again_layer, m_settled;   ///< layers come one after the other
+    ActivationShares::Table m_again{};  ///< made by that layer's recompute
 };
 
 /// The end of the step keeps no activation; the optimizer may need its gradients in fp32.

@@ -49,6 +49,8 @@ public:
         return part(place);
     }
 
+    [[nodiscard]] std::vector<Known> takeDurations() { return std::move(m_known); }
+
 private:
     static constexpr StageId kHere = StageId(0);
 
@@ -90,11 +92,6 @@ private:
         return m_known.back().ns;
     }
 
-    struct Known {
-        OperationKey key;
-        std::int64_t ns = 0;
-    };
-
     const Plan& m_plan;
     const CostModel& m_cost;
     bool m_split;
@@ -130,6 +127,12 @@ SlotPieces::SlotPieces(const Plan& plan, const CostModel& cost, bool split)
     }
     m_embedding = builder.embedding();
     m_head = builder.head();
+    m_durations = builder.takeDurations();
+}
+
+std::int64_t SlotPieces::durationOf(const OperationKey& key) const {
+    const auto at = std::ranges::find(m_durations, key, &Known::key);
+    return at == m_durations.end() ? -1 : at->ns;
 }
 
 template <class Visit>

@@ -69,7 +69,15 @@ public:
     [[nodiscard]] ChunkSlots chunk(std::span<const LayerUse> layers, const ChunkEnds& ends,
                                    const SlotPieces& plain) const;
 
+    /// Time of an operation of a layer, or of a message, under this layout; -1 for one that no
+    /// piece has.
+    [[nodiscard]] std::int64_t durationOf(const OperationKey& key) const;
+
 private:
+    struct Known {
+        OperationKey key;
+        std::int64_t ns = 0;
+    };
     using Part = std::array<SlotPiece, kSlotKinds>;
     class Builder;
 
@@ -78,6 +86,7 @@ private:
     void walk(Slot::Kind kind, std::span<const LayerUse> layers, const ChunkEnds& ends,
               const SlotPieces& plain, const Visit& visit) const;
 
+    std::vector<Known> m_durations;  ///< about twenty
     bool m_split = false;
     Part m_embedding, m_head;
     std::array<Part, 2> m_layers;  ///< [LayerKind]

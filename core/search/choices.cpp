@@ -166,10 +166,13 @@ bool SearchChoices::hidesExchanges() const {
                                  base().schedule == ScheduleKind::DualPipeV);
 }
 
-std::vector<AllToAllChoice> SearchChoices::exchanges(const SearchCore& core) const {
+std::vector<AllToAllChoice> SearchChoices::exchanges(const SearchCore& core,
+                                                     const PipelineChoice& pipeline) const {
     std::vector<AllToAllChoice> out = {base().all_to_all};
     if (core.layout.ep == 1 || !ownWorker()) return out;
-    if (!fixed("chunks"))
+    const bool pairs =
+        pipeline.schedule == ScheduleKind::DualPipe || pipeline.schedule == ScheduleKind::DualPipeV;
+    if (!fixed("chunks") && !pairs)
         for (std::int64_t chunks : {2, 4}) {
             out.push_back(base().all_to_all);
             out.back().chunks = chunks;

@@ -44,15 +44,17 @@ struct SearchPoint {
 ///   leave a rank 2048 tokens; pp: divisors of the ranks up to the layers; vpp: divisors of a
 ///   stage's layers up to 12; ep: divisors of the experts; etp: 1 or tp; micro-batch: divisors of
 ///   a replica's batch up to 16; of our own worker EP first or DP first over the links and the
-///   exchange in 1, 2 or 4 chunks, flat or staged; recompute none, selective, full of all or of the
-///   first layers of a chunk; ZeRO 0 to 3; optimizer state on the device or on the host.
+///   exchange in 1, 2 or 4 chunks (pairs of slots hide theirs whole), flat or staged; recompute
+///   none, selective, full of all or of the first layers of a chunk; ZeRO 0 to 3; optimizer state
+///   on the device or on the host.
 class SearchChoices {
 public:
     explicit SearchChoices(const SearchSpace& space);
 
     [[nodiscard]] const std::vector<SearchCore>& cores() const { return m_cores; }
     [[nodiscard]] std::vector<PipelineChoice> pipelines(const SearchCore& core) const;
-    [[nodiscard]] std::vector<AllToAllChoice> exchanges(const SearchCore& core) const;
+    [[nodiscard]] std::vector<AllToAllChoice> exchanges(const SearchCore& core,
+                                                        const PipelineChoice& pipeline) const;
     /// Each costs no less time and no more memory than the one before it.
     [[nodiscard]] const std::vector<Recompute>& recomputes() const { return m_recomputes; }
     [[nodiscard]] const std::vector<int>& zeroStages() const { return m_zero_stages; }

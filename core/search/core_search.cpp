@@ -145,8 +145,19 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
     }
 }
 
+/// Of a schedule with pairs, from one without, which is cheaper to put together.
+std::int64_t CoreSearch::unpairedFloorNs(SearchPoint point, int zero_stage) {
+    point.pipeline = {ScheduleKind::OneF1B, 1};
+    point.saving = {.zero_stage = zero_stage};
+    const auto found = estimate(point);
+    return found ? std::max(found->compute_ns, found->exchange_ns) : 0;
+}
+
 void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                                 std::int64_t limit_ns, Best& best) {
+    const bool pairs = point.pipeline.schedule == ScheduleKind::DualPipe ||
+                       point.pipeline.schedule == ScheduleKind::DualPipeV;
+    if (pairs && unpairedFloorNs(point, zero_stages.front()) > limit_ns) return;
     for (const int stage : zero_stages) {
         point.saving = {.zero_stage = stage};
         const auto fastest = estimate(point);
@@ -165,7 +176,7 @@ void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
         const std::vector<int> zero_stages = legalZeroStages(point);
         if (zero_stages.empty()) continue;
         Best best;
-        for (const AllToAllChoice& exchange : m_choices.exchanges(core)) {
+        for (const AllToAllChoice& exchange : m_choices.exchanges(core, pipeline)) {
             point.exchange = exchange;
             if (m_space.objective == Objective::MemoryHeadroom)
                 smallest(point, zero_stages, best);

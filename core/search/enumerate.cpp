@@ -48,7 +48,7 @@ std::vector<Plan> enumeratePlans(const SearchSpace& space) {
     std::vector<Plan> out;
     for (const SearchCore& core : choices.cores())
         for (const PipelineChoice& pipeline : choices.pipelines(core))
-            for (const AllToAllChoice& exchange : choices.exchanges(core))
+            for (const AllToAllChoice& exchange : choices.exchanges(core, pipeline))
                 addSavings(choices, {core, pipeline, exchange, {}}, out);
     return out;
 }
