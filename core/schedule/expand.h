@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "core/schedule/schedule.h"
@@ -28,6 +28,16 @@ struct SlotTemplate {
 
 class ActivationShares;
 
+/// An operation key and a stage (-1 for all) as one number.
+[[nodiscard]] constexpr std::uint64_t packed(const OperationKey& key, std::int32_t stage) {
+    std::uint64_t out = static_cast<std::uint64_t>(key.kind);
+    out = out * 16 + static_cast<std::uint64_t>(key.phase);
+    out = out * 4 + static_cast<std::uint64_t>(key.pass);
+    out = out * 4 + static_cast<std::uint64_t>(key.layer);
+    out = out * 2 + (key.shared_expert ? 1 : 0);
+    return out | static_cast<std::uint64_t>(stage + 1) << 32U;
+}
+
 /// Work by operation key, computed once: it depends on the stage only at the end of the step.
 class WorkTable {
 public:
@@ -42,8 +52,8 @@ public:
 
 private:
     const Plan& m_plan;
-    std::map<std::pair<OperationKey, std::int32_t>, OperationWork> m_known;
-    std::map<std::int32_t, std::unique_ptr<ActivationShares>> m_activations;
+    std::unordered_map<std::uint64_t, OperationWork> m_known;
+    std::unordered_map<std::int32_t, std::unique_ptr<ActivationShares>> m_activations;
 };
 
 /// True for keys whose work depends on the stage: gradient reduction, optimizer, and all under a

@@ -44,7 +44,7 @@ Exposure::Exposure(WorkTable& work, const CostModel& cost)
 
 Seconds Exposure::seconds(const OperationKey& key, StageId stage) {
     const auto [at, added] =
-        m_known.try_emplace({key, isStageWork(m_plan, key) ? stage.value : -1});
+        m_known.try_emplace(packed(key, isStageWork(m_plan, key) ? stage.value : -1));
     if (added) at->second = m_cost.operation(m_work.of(key, stage), key.phase).time;
     return at->second;
 }

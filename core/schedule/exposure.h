@@ -42,7 +42,7 @@ private:
     Overlap m_overlap;
     RunFactors m_run_factors;
     double m_attention_factor;
-    std::map<std::pair<OperationKey, std::int32_t>, Seconds> m_known;
+    std::unordered_map<std::uint64_t, Seconds> m_known;
 };
 
 }  // namespace piper

@@ -35,7 +35,7 @@ bool SlotBuilder::hasWork(const OperationKey& key) const {
 
 const OperationWork& WorkTable::of(const OperationKey& key, StageId stage) {
     const auto [at, added] =
-        m_known.try_emplace({key, isStageWork(m_plan, key) ? stage.value : -1});
+        m_known.try_emplace(packed(key, isStageWork(m_plan, key) ? stage.value : -1));
     if (added) at->second = operationWork(m_plan, key, stage);
     return at->second;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -116,7 +115,7 @@ private:
         Cost cost;
         double share = 1.0;
     };
-    std::map<std::pair<OperationKey, std::int32_t>, Price> m_costs;
+    std::unordered_map<std::uint64_t, Price> m_costs;
     std::map<std::string, SlotPointer> m_shared;  ///< by what a stage chunk does
     std::vector<PricedStage> m_stages;
 };
