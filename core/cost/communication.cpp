@@ -72,6 +72,13 @@ constexpr Range kCurve = {kPublishedLow, kPublishedHigh};
 constexpr Range kNearCurve = {0.75, 1.35};
 constexpr Range kConstants = {0.6, 1.7};
 
+/// Rings of RCCL over xGMI: no published rows of their own.
+bool assumedConstants(CallKind kind, LinkFamily family) {
+    const bool ring = kind == CallKind::AllReduce || kind == CallKind::AllGather ||
+                      kind == CallKind::ReduceScatter;
+    return ring && (family == LinkFamily::Cdna2 || family == LinkFamily::Cdna3);
+}
+
 Cost ranged(Seconds time, EvidenceKind kind, Range range, bool extrapolated) {
     return {time, {kind, time.value * range.low, time.value * range.high, extrapolated}};
 }
@@ -316,7 +323,11 @@ Cost CommunicationModel::publishedCost(const CommunicationWork& work, const Dime
     const PublishedCurves::Match& match = work.combine && isExpertParallel(kind)
                                               ? at.combine
                                               : at.published[static_cast<std::size_t>(work.kind)];
-    if (match.count == 0) return ranged(model, EvidenceKind::Published, kConstants, true);
+    if (match.count == 0)
+        return ranged(model,
+                      assumedConstants(kind, at.place.family) ? EvidenceKind::Assumed
+                                                              : EvidenceKind::Published,
+                      kConstants, true);
     const PublishedCurves::Ratio ratio = PublishedCurves::bundled().ratio(match, size.bytes);
     return ranged(model * ratio.value, EvidenceKind::Published,
                   ratio.extrapolated ? kNearCurve : kCurve, ratio.extrapolated);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/cost/curves.h"
+#include "core/cost/host_link.h"
 #include "core/resources/routing.h"
 
 namespace piper {
@@ -42,6 +43,12 @@ namespace {
 /// log2: how far SimuMax's shares of the A100 and the B200 lie from aiconfigurator's 0.8; the range
 /// of its own shares over kinds of kernels where a kind was not measured on the die.
 constexpr double kPublishedMemorySpread = 0.16, kOtherMemorySpread = 0.5;
+
+/// Bytes an element of AdamW's step on the device: the work table's traffic over its elements.
+double optimizerBytes(const StateBytes& b) {
+    const double main = b.master > 0.0 ? b.master : b.weights;
+    return b.gradients + 2.0 * main + 2.0 * b.optimizer + (b.master > 0.0 ? b.weights : 0.0);
+}
 
 /// Router and head stay in BF16 when the layers run lower.
 Precision headPrecision(Precision p) {
@@ -148,6 +155,13 @@ Cost CostModel::operation(const OperationWork& work, Phase phase) const {
         }
     }
     sum = sum * work.imbalance;
+    if (phase == Phase::Optimizer && m_plan.offload.optimizer &&
+        hostLink(m_plan.cluster.device).link.value > 0.0) {
+        // The host steps its part of the state after the device's part.
+        const double moved = m_plan.offload.fraction;
+        const double elements = work.memory_traffic.value / optimizerBytes(stateBytes(m_plan));
+        sum = sum * (1.0 - moved) + hostOptimizer(m_plan, moved * elements);
+    }
     if (work.communication) sum = sum + communication(*work.communication);
     return sum;
 }

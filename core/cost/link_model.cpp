@@ -99,7 +99,8 @@ constexpr double kTreeStep = us(5.0), kTreeShare = 0.9;
 constexpr double kNetworkLaunch = us(20);  ///< proxies and NICs, before an all-to-all's first byte
 constexpr double kNetworkPeer = us(0.25);
 constexpr double kRailShare = 0.84;  ///< over the neighbour on the receiver's rail
-constexpr double kSlingshotShare = 0.70;
+/// RCCL over Slingshot: inside one switch (four nodes); a group that leaves it.
+constexpr double kSlingshotShare = 0.70, kSlingshotFarShare = 0.37;
 constexpr double kExpertShare = 0.92;    ///< low-latency and normal kernels with 4 and more nodes
 constexpr double kExpertTwoNodes = 0.8;  ///< two nodes: the forwarding through NVLink bounds
 constexpr double kExpertNetwork = us(10);
@@ -182,24 +183,35 @@ double ringCall(CallKind kind, double bytes, const CallPlace& place) {
     return best;
 }
 
-/// Share of a NIC in an all-to-all.
-double networkShare(CallKind kind, const LinkStep& step, double domains) {
-    if (kind == CallKind::CrossRailAllToAll) return crossRailShare(domains);
-    return step.slingshot ? kSlingshotShare : kRailShare;
+/// Networks that the group crosses, one above the other.
+std::int64_t crossedNetworks(const CallPlace& place) {
+    std::int64_t crossed = 0;
+    for (std::size_t i = 0; i < place.num_steps; ++i)
+        crossed += place.steps[i].network && place.steps[i].members > below(place, i);
+    return crossed;
 }
 
-/// Each level moves what goes to the members it joins and no nearer one does.
+/// Share of a NIC in an all-to-all.
+double networkShare(CallKind kind, const LinkStep& step, double domains, std::int64_t crossed) {
+    if (step.slingshot) return crossed > 1 ? kSlingshotFarShare : kSlingshotShare;
+    return kind == CallKind::CrossRailAllToAll ? crossRailShare(domains) : kRailShare;
+}
+
+/// Each level moves what goes to the members it joins and no nearer one does; through a NIC goes
+/// what any network takes farther besides.
 double pairCall(CallKind kind, double bytes, const CallPlace& place) {
     const LinkConstants c = pairConstants(place.family);
     const double g = asDouble(place.ranks);
     const double domains = std::ceil(g / asDouble(scaleUpMembers(place)));
+    const std::int64_t crossed = crossedNetworks(place);
     double low = c.launch, simple = c.launch + c.ramp, low_move = 0.0, simple_move = 0.0;
     for (std::size_t i = 0; i < place.num_steps; ++i) {
         const LinkStep& step = place.steps[i];
         const double peers = asDouble(step.members - below(place, i));
         if (peers <= 0.0 || step.bandwidth <= 0.0) continue;
-        const double wire = bytes * peers / g / step.bandwidth;
-        const double network = networkShare(kind, step, domains);
+        const double away = step.network ? g - asDouble(below(place, i)) : peers;
+        const double wire = bytes * away / g / step.bandwidth;
+        const double network = networkShare(kind, step, domains, crossed);
         const double peer = kNetworkPeer * slower(step);
         low += peers * (step.network ? peer : c.step);
         simple += peers * (step.network ? peer : c.simple_step);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "core/cost/host_link.h"
 #include "core/plan/pipeline_shape.h"
+#include "core/resources/memory.h"
 #include "core/schedule/host.h"
 
 namespace piper {
@@ -150,8 +152,20 @@ double Exposure::dataShare(const OperationKey& key, StageId stage) {
         if (!gather) window = window * (m_overlap.dp_param_gather ? 0.5 : 1.0);
         window = window * asDouble(m_plan.numMicroBatches());
     }
-    return remaining(all, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)),
-                     every_pass ? kFsdpContention : kContention);
+    // Shards that wait in host memory come up before each gather, behind the same compute.
+    Seconds whole = all;
+    if (gather && every_pass && m_plan.offload.parameters) {
+        const StageParameters p = stageParameters(m_plan, stage);
+        const Layout& l = m_plan.layout;
+        const double shard = p.dense / asDouble(l.dp * l.cp) + p.expert / asDouble(l.edp());
+        whole +=
+            hostCopy(m_plan.cluster.device, activationElementBytes(m_plan.precision) *
+                                                (2.0 * shard * asDouble(m_plan.numMicroBatches())));
+    }
+    if (all.value <= 0.0) return 1.0;
+    return remaining(whole, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)),
+                     every_pass ? kFsdpContention : kContention) *
+           (whole / all);
 }
 
 double Exposure::hiddenShare(const OperationKey& key, StageId stage) {
@@ -190,10 +204,24 @@ double Exposure::computeShare(const OperationKey& key, StageId stage) {
     return out;
 }
 
+/// What of a layer's kept tensors goes to host memory in the forward pass and comes back before the
+/// input gradient; the link has the operation's own time for its part.
+Seconds Exposure::offloadTime(const OperationKey& key, StageId stage) {
+    const bool moves = key.kind == OperationKind::Forward || key.kind == OperationKind::InputGrad;
+    const double moved = 1.0 - activationsOnDevice(m_plan, stage);
+    const bool attention = key.phase == Phase::Attention;
+    if (!moves || moved <= 0.0 || key.shared_expert || !(attention || key.phase == Phase::Expert))
+        return {};
+    Bytes kept;
+    for (const MemoryEntry& entry : layerActivations(m_plan, key.layer))
+        if ((entry.term == MemoryTerm::AttentionActivation) == attention) kept += entry.bytes;
+    return hostCopy(m_plan.cluster.device, kept * moved);
+}
+
 double Exposure::share(const OperationKey& key, StageId stage) {
     const double busy =
         isCommunication(key.phase) ? hiddenShare(key, stage) : computeShare(key, stage);
-    const Seconds host = hostTime(m_plan, key);
+    const Seconds host = std::max(hostTime(m_plan, key), offloadTime(key, stage));
     if (host.value <= 0.0) return busy;
     const Seconds device = seconds(key, stage);
     return device.value > 0.0 ? std::max(busy, host / device) : busy;

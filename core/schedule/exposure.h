@@ -26,6 +26,7 @@ public:
 private:
     [[nodiscard]] double computeShare(const OperationKey& key, StageId stage);
     [[nodiscard]] double hiddenShare(const OperationKey& key, StageId stage);
+    [[nodiscard]] Seconds offloadTime(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds seconds(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds computeOf(LayerKind layer, OperationKind kind, bool with_experts,
                                     StageId stage);

@@ -242,6 +242,33 @@ TEST(Published, GroupsThatMeetShareTheNics) {
                 2.0, 0.02);
 }
 
+TEST(Published, RingsOfAmdDevicesAreAssumed) {
+    const CommunicationWork ring = sent(CollectiveKind::AllReduce, "tp", 8, 64e6);
+    for (const char* device : {"MI250X", "MI300X"})
+        EXPECT_EQ(CostModel(planOn(device, 1, {.tp = 8})).communication(ring).evidence.kind,
+                  EvidenceKind::Assumed)
+            << device;
+    EXPECT_EQ(CostModel(planOn("H100 SXM", 1, {.tp = 8})).communication(ring).evidence.kind,
+              EvidenceKind::Published);
+}
+
+TEST(Published, AGroupThatLeavesItsSwitchIsSlowerOverSlingshot) {
+    // X-MoE, figures: 352 MB off-node in 39 ms on the four nodes of a switch; one layer of Large
+    // over eight nodes, 411 MB in 88 to 93 ms.
+    const auto time = [](std::int64_t ranks, double off_node) {
+        const Plan plan = planOn("MI250X", ranks / 8, {.ep = ranks, .dp = ranks});
+        const double g = static_cast<double>(ranks);
+        const double bytes = off_node * (g - 1.0) / (g - 8.0);  // to other ranks, of all nodes
+        return CostModel(plan)
+            .communication(sent(CollectiveKind::AllToAll, "ep", ranks, bytes))
+            .time.value;
+    };
+    EXPECT_NEAR(time(32, 352e6), 39e-3, 3e-3);
+    EXPECT_NEAR(time(64, 411e6), 90.5e-3, 4e-3);
+    // Farther groups pay no more for a byte.
+    EXPECT_NEAR(time(256, 411e6) / time(64, 411e6), 1.0, 0.1);
+}
+
 TEST(Published, LinesOfTheTableAreChecked) {
     EXPECT_TRUE(readCalls(embeddedCalls("published_calls")).ok());
     EXPECT_FALSE(readCalls("all_reduce|NCCL|H100|1|8|0").ok());
