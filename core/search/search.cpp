@@ -268,8 +268,21 @@ private:
         PIPER_TRY(stopped());
         for (std::optional<RankedPlan>& plan : plans)
             if (plan) result.plans.push_back(std::move(*plan));
+        addPareto(result);
         addRejections(result);
         return result;
+    }
+
+    void addPareto(SearchResult& result) const {
+        std::vector<ParetoPlan> played;
+        Bytes least;
+        for (const Candidate& c : m_candidates) {  // fastest first: only what holds less is new
+            if (!byMemory() && !played.empty() && c.device_total >= least) continue;
+            least = c.device_total;
+            played.push_back({m_choices.plan(c.found.point),
+                              nanoseconds(static_cast<double>(c.step_ns)), c.device_total});
+        }
+        result.pareto = undominated(std::move(played));
     }
 
     void addRejections(SearchResult& result) const {

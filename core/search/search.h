@@ -16,7 +16,7 @@ namespace piper {
 
 enum class Objective { Mfu, TokensPerSecond, CostPerToken, MemoryHeadroom };
 
-/// What is searched: every layout, schedule option and micro-batch not fixed by `base`.
+/// What is searched: every dimension not fixed by `base` (SearchChoices names the values).
 struct SearchSpace {
     Plan base;                       ///< model, cluster, batch, seq_len, precision
     std::vector<std::string> fixed;  ///< keys of the layout and plan that base decides
@@ -38,12 +38,20 @@ struct Rejection {
     std::string message;  ///< with the numbers
 };
 
+/// A plan that no other of the found ones beats in step time, memory and devices at once.
+struct ParetoPlan {
+    Plan plan;
+    Seconds step;
+    Bytes device_total;
+};
+
 struct SearchResult {
     std::vector<RankedPlan> plans;      ///< best first, at most `top`
+    std::vector<ParetoPlan> pareto;     ///< fastest first
     std::vector<Rejection> rejections;  ///< one per reason kind, the nearest example first
-    std::int64_t evaluated = 0;
-    std::int64_t feasible = 0;
-    double seconds = 0.0;  ///< filled by the caller, who owns the clock
+    std::int64_t evaluated = 0;         ///< plans decided one by one; bounds decide the others
+    std::int64_t feasible = 0;          ///< of these, plans that fit
+    double seconds = 0.0;               ///< filled by the caller, who owns the clock
 };
 
 /// Runs bodies 0..n-1, in any order, perhaps in parallel; given by the program.
@@ -62,12 +70,22 @@ struct SearchProgress {
 /// the nearest) or a value that cannot be read.
 [[nodiscard]] Result<std::vector<std::string>> applyFixed(Plan& base, std::string_view text);
 
-/// Enumerates and ranks. Deterministic for any ParallelFor. `progress` is called on the caller's
-/// thread, between batches of bodies.
-/// Errors: Cancelled when the token asked; InvalidInput for a fixed key that does not exist.
+/// The best plans of the space, exact: of every layout and schedule the settings that save memory
+/// at the least time are chosen by the closed form, then schedules are played until no bound is
+/// below the last of the best. Deterministic for any ParallelFor. `progress` is called on the
+/// caller's thread, between batches of bodies. Errors: Cancelled when the token asked; InvalidInput
+/// for a fixed key that does not exist.
 [[nodiscard]] Result<SearchResult> searchPlans(
     const SearchSpace& space, const ParallelFor& parallel_for, std::stop_token stop = {},
     const std::function<void(const SearchProgress&)>& progress = {});
+
+/// The exact Pareto set at some memory limits (100 to 40 % of the device) and device counts (all, a
+/// half, a quarter): the fastest plan under each. Errors: those of searchPlans.
+[[nodiscard]] Result<std::vector<ParetoPlan>> paretoPlans(const SearchSpace& space,
+                                                          const ParallelFor& parallel_for,
+                                                          std::stop_token stop = {});
+/// Drops what another one beats; fastest first.
+[[nodiscard]] std::vector<ParetoPlan> undominated(std::vector<ParetoPlan> plans);
 
 [[nodiscard]] Json searchJson(const SearchResult& result);
 

@@ -16,6 +16,10 @@ Json planJson(std::size_t rank, const RankedPlan& ranked) {
     out["schedule"] = toText(ranked.plan.schedule);
     out["micro_batch_size"] = ranked.plan.micro_batch_size;
     out["num_microbatches"] = ranked.plan.numMicroBatches();
+    out["zero_stage"] = ranked.plan.zero_stage;
+    out["offload_optimizer"] = ranked.plan.offload.optimizer;
+    out["chunks"] = ranked.plan.all_to_all.chunks;
+    out["rank_order"] = ranked.plan.rank_order;
     out["recompute"] = ranked.plan.recompute.granularity == RecomputeGranularity::None ? "none"
                        : ranked.plan.recompute.granularity == RecomputeGranularity::Full
                            ? "full"
@@ -32,6 +36,12 @@ Json searchJson(const SearchResult& result) {
     out["plans"] = Json::array();
     for (std::size_t i = 0; i < result.plans.size(); ++i)
         out["plans"].push_back(planJson(i + 1, result.plans[i]));
+    out["pareto"] = Json::array();
+    for (const ParetoPlan& p : result.pareto)
+        out["pareto"].push_back({{"name", layoutText(p.plan)},
+                                 {"devices", p.plan.layout.world()},
+                                 {"step_seconds", p.step.value},
+                                 {"memory_bytes", p.device_total.value}});
     out["evaluated"] = result.evaluated;
     out["feasible"] = result.feasible;
     out["seconds"] = result.seconds;
