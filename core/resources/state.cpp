@@ -167,7 +167,8 @@ public:
     void add(MemoryTerm term, const Names& names, Each each, int sharded_from) {
         const bool sharded = m_plan.zero_stage >= sharded_from;
         const double dense = sharded ? asDouble(m_plan.layout.dp * m_plan.layout.cp) : 1.0;
-        const double expert = sharded ? asDouble(m_plan.layout.edp()) : 1.0;
+        const double expert =
+            sharded ? asDouble(std::max<std::int64_t>(1, m_plan.layout.edp())) : 1.0;
         part(term, names.layer, m_parts.layer, each.layer, dense);
         part(term, names.embedding, m_parts.embedding, each.end, dense);
         part(term, names.head, m_parts.head, each.end, dense);

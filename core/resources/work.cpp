@@ -271,7 +271,7 @@ OperationWork optimizerWork(const Plan& plan, StageId stage) {
     const Layout& l = plan.layout;
     const bool sharded = plan.zero_stage >= 1;
     const double owned = p.dense / (sharded ? asDouble(l.dp * l.cp) : 1.0) +
-                         p.expert / (sharded ? asDouble(l.edp()) : 1.0);
+                         p.expert / (sharded ? asDouble(std::max<std::int64_t>(1, l.edp())) : 1.0);
     const StateBytes b = stateBytes(plan);
     // AdamW reads gradient, master (or weight), m, v; writes master (or weight), m, v and the
     // low-precision weight.

@@ -157,7 +157,8 @@ double Exposure::dataShare(const OperationKey& key, StageId stage) {
     if (gather && every_pass && m_plan.offload.parameters) {
         const StageParameters p = stageParameters(m_plan, stage);
         const Layout& l = m_plan.layout;
-        const double shard = p.dense / asDouble(l.dp * l.cp) + p.expert / asDouble(l.edp());
+        const double shard = p.dense / asDouble(l.dp * l.cp) +
+                             p.expert / asDouble(std::max<std::int64_t>(1, l.edp()));
         whole +=
             hostCopy(m_plan.cluster.device, activationElementBytes(m_plan.precision) *
                                                 (2.0 * shard * asDouble(m_plan.numMicroBatches())));
