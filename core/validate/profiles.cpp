@@ -19,6 +19,15 @@ constexpr Overlap kFsdp{false, false, false, true, true, true};
 constexpr Overlap kBlocking{false, true, false, false, false, false};
 
 constexpr SourceProfile kProfiles[] = {
+    {.name = "bridge-skill-overlap",
+     .match = "skills/nemo-mbridge-perf-expert-parallel-overlap",
+     .overlap = kBuckets,
+     .trains_mtp = true,
+     .fused_cross_entropy = true,
+     .bf16_gradients = true,
+     .fp8_parameters = true,
+     .cuda_graphs = true,
+     .why = "one recipe with and without the overlap: router and preprocessing as graphs"},
     {.name = "bridge-skill",
      .match = "skills/nemo-mbridge-perf",
      .overlap = kBuckets,
