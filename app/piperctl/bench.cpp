@@ -8,15 +8,17 @@ namespace piper::app {
 
 void addBench(CommandSet& commands) {
     using Bench = Outcome (*)(const BenchOptions&, bool);
-    static const std::map<std::string, Bench> kSubjects = {
-        {"alltoall", benchCollectives}, {"gemm", benchGemm}, {"predict", benchPredict}};
+    static const std::map<std::string, Bench> kSubjects = {{"alltoall", benchCollectives},
+                                                           {"gemm", benchGemm},
+                                                           {"predict", benchPredict},
+                                                           {"search", benchSearch}};
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
         "bench", "Time a part of the program, or hold the model against published times",
         [options, &commands] { return kSubjects.at(options->subject)(*options, commands.json()); });
     app.add_option("subject", options->subject,
                    "alltoall (all collectives), gemm (and other kernels), predict (predictions a "
-                   "second on one core)")
+                   "second on one core), search (strategies a second; whole searches)")
         ->check(CLI::IsMember(kSubjects))
         ->required();
     app.add_option(

@@ -26,4 +26,7 @@ struct BenchOptions {
 /// Predictions a second on one core.
 [[nodiscard]] Outcome benchPredict(const BenchOptions& options, bool json);
 
+/// Strategies a second on Calculon's own enumeration, and whole searches.
+[[nodiscard]] Outcome benchSearch(const BenchOptions& options, bool json);
+
 }  // namespace piper::app

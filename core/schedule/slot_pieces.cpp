@@ -22,11 +22,9 @@ public:
 
     [[nodiscard]] Part part(ChunkPlace place) {
         Part out;
-        for (std::size_t k = 0; k < kSlotKinds; ++k) {
+        for (std::size_t k = 0; k < (m_split ? kSlotKinds : 2); ++k) {
             const auto kind = static_cast<Slot::Kind>(k);
-            const bool alone = kind == Slot::Kind::InputGrad || kind == Slot::Kind::WeightGrad;
-            if (alone && !m_split) continue;
-            out[k] = price(m_expander.part(kind, ModelChunkId(0), place));
+            out.push_back(price(m_expander.part(kind, ModelChunkId(0), place)));
         }
         return out;
     }
@@ -157,9 +155,8 @@ void SlotPieces::walk(Slot::Kind kind, std::span<const LayerUse> layers, const C
 ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& ends,
                              const SlotPieces& plain) const {
     ChunkSlots out;
-    for (std::size_t k = 0; k < kSlotKinds; ++k) {
+    for (std::size_t k = 0; k < (m_split ? kSlotKinds : 2); ++k) {
         const auto kind = static_cast<Slot::Kind>(k);
-        if (!m_split && (kind == Slot::Kind::InputGrad || kind == Slot::Kind::WeightGrad)) continue;
         PortTimes lanes{}, compute, hidden;
         compute.fill(kNever);
         hidden.fill(kNever);

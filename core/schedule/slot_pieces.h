@@ -77,7 +77,7 @@ private:
         OperationKey key;
         std::int64_t ns = 0;
     };
-    using Part = std::array<SlotPiece, kSlotKinds>;
+    using Part = std::vector<SlotPiece>;  ///< [Slot::Kind]; without split up to Backward
     class Builder;
 
     /// Calls visit(part) in the order of execution.

@@ -145,19 +145,20 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
     }
 }
 
-/// Of a schedule with pairs, from one without, which is cheaper to put together.
-std::int64_t CoreSearch::unpairedFloorNs(SearchPoint point, int zero_stage) {
-    point.pipeline = {ScheduleKind::OneF1B, 1};
-    point.saving = {.zero_stage = zero_stage};
-    const auto found = estimate(point);
-    return found ? std::max(found->compute_ns, found->exchange_ns) : 0;
+/// From the slots of 1f1b without chunks, which are priced already: chunks hide at most their share
+/// of the exchanges, pairs of slots all of them; a backward in two slots waits no less.
+std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const PlanEstimate& whole) {
+    const std::int64_t both = std::max(whole.compute_ns, whole.exchange_ns);
+    const bool pairs = point.pipeline.schedule == ScheduleKind::DualPipe ||
+                       point.pipeline.schedule == ScheduleKind::DualPipeV;
+    const auto hidden = static_cast<std::int64_t>(
+        static_cast<double>(whole.exchange_ns) *
+        (1.0 - 1.0 / static_cast<double>(std::max<std::int64_t>(1, point.exchange.chunks))));
+    return pairs ? both : std::max(both, whole.slots_ns - hidden);
 }
 
 void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                                 std::int64_t limit_ns, Best& best) {
-    const bool pairs = point.pipeline.schedule == ScheduleKind::DualPipe ||
-                       point.pipeline.schedule == ScheduleKind::DualPipeV;
-    if (pairs && unpairedFloorNs(point, zero_stages.front()) > limit_ns) return;
     for (const int stage : zero_stages) {
         point.saving = {.zero_stage = stage};
         const auto fastest = estimate(point);
@@ -171,6 +172,9 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
 void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
                         std::vector<FoundPlan>& out) {
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
+    point.saving.zero_stage = m_choices.zeroStages().front();
+    const auto whole = estimate(point);
+    const bool bounded = whole && m_space.base.all_to_all.chunks <= 1;
     for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
         point.pipeline = pipeline;
         const std::vector<int> zero_stages = legalZeroStages(point);
@@ -178,6 +182,7 @@ void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
         Best best;
         for (const AllToAllChoice& exchange : m_choices.exchanges(core, pipeline)) {
             point.exchange = exchange;
+            if (bounded && slotsFloorNs(point, *whole) > limit_ns) continue;
             if (m_space.objective == Objective::MemoryHeadroom)
                 smallest(point, zero_stages, best);
             else

@@ -60,7 +60,8 @@ private:
     [[nodiscard]] bool fits(const PlanEstimate& estimate) const {
         return estimate.device_total <= m_limit;
     }
-    [[nodiscard]] std::int64_t unpairedFloorNs(SearchPoint point, int zero_stage);
+    [[nodiscard]] static std::int64_t slotsFloorNs(const SearchPoint& point,
+                                                   const PlanEstimate& whole);
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                         std::int64_t limit_ns, Best& best);
     void chooseSaving(SearchPoint point, Best& best);
