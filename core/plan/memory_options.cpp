@@ -76,9 +76,15 @@ Result<OptimizerChoice> readOptimizer(const Json& json, std::string where) {
     for (const StateKey& state : kStateKeys)
         out.*state.format = in.enumeration(state.key, StateFormat::Default);
     PIPER_TRY(in.finish());
-    for (const StateFormat needed : {out.weights, out.gradients})
-        if (needed == StateFormat::None)
-            return fail(ErrorCode::InvalidInput, "weights and gradients cannot be 'none'")
+    if (out.weights == StateFormat::None)
+        return fail(ErrorCode::InvalidInput, "weights cannot be 'none'").at(in.where());
+    if (out.gradients != StateFormat::None) return out;
+    for (const StateFormat idle : {out.master_weights, out.first_moment, out.second_moment})
+        if (idle != StateFormat::None)
+            return fail(ErrorCode::InvalidInput,
+                        "gradients 'none' freezes the weights (adapters alone train): "
+                        "master_weights, "
+                        "first_moment and second_moment must be 'none' too")
                 .at(in.where());
     return out;
 }

@@ -141,6 +141,9 @@ OperationWork stageBoundary(const Plan& plan) {
 /// micro-batch, gradients scattered after each.
 OperationWork dataParallel(const Plan& plan, const OperationKey& key, StageId stage) {
     const Layout& l = plan.layout;
+    // Frozen weights have no gradients and do not change: ZeRO 3 still gathers them.
+    const bool gathers = key.kind == OperationKind::AllGather && plan.zero_stage >= 3;
+    if (weightsFrozen(plan) && !gathers) return {};
     const bool expert = key.layer == LayerKind::Moe;
     const StageParameters p = stageParameters(plan, stage);
     const StateBytes b = stateBytes(plan.framework, plan.precision);

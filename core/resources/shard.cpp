@@ -226,6 +226,10 @@ StageParameters stageParameters(const Plan& plan, StageId stage) {
     return out;
 }
 
+bool weightsFrozen(const Plan& plan) {
+    return plan.optimizer.gradients == StateFormat::None;
+}
+
 bool recomputes(const Plan& plan, const char* module) {
     if (plan.recompute.granularity != RecomputeGranularity::Selective) return false;
     const auto& modules = plan.recompute.modules;

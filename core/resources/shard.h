@@ -68,6 +68,9 @@ struct DenseAndExpert {
 
 [[nodiscard]] bool recomputes(const Plan& plan, const char* module);
 
+/// Nothing but adapters trains, which are left out: no gradients of weights, no optimizer state.
+[[nodiscard]] bool weightsFrozen(const Plan& plan);
+
 /// Collectives and messages of a key (communication.cpp); empty work when the plan has none.
 [[nodiscard]] OperationWork communicationWork(const Plan& plan, const OperationKey& key,
                                               StageId stage);

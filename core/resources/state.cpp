@@ -114,7 +114,7 @@ void addWorkspace(std::vector<MemoryEntry>& out, const Plan& plan, StageId stage
     const double bytes =
         plan.memory.workspace_bytes.value_or(library ? (grouped ? 5.0 * kOne : kOne) : 0.0);
     if (bytes > 0.0) out.push_back(bytesEntry(MemoryTerm::Workspace, "GEMM workspace", bytes, 1.0));
-    if (fusesGradientAccumulation(plan))
+    if (fusesGradientAccumulation(plan) && !weightsFrozen(plan))
         out.push_back(bytesEntry(MemoryTerm::Workspace,
                                  "placeholder gradients of fused accumulation",
                                  distinctShapeElements(plan, stage), 2.0));

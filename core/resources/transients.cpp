@@ -195,7 +195,8 @@ std::vector<MemoryEntry> gatheredLayer(const Plan& plan, LayerKind kind) {
                        .element_bytes = each});
     };
     if (plan.reshard_after_forward) add("gathered weights of two layers", 2.0 * element);
-    add("gradients of one layer before they are scattered", element + 4.0);
+    if (!weightsFrozen(plan))
+        add("gradients of one layer before they are scattered", element + 4.0);
     return out;
 }
 

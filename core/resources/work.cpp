@@ -286,6 +286,9 @@ OperationWork optimizerWork(const Plan& plan, StageId stage) {
 }  // namespace
 
 OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId stage) {
+    const bool trains =
+        key.kind == OperationKind::WeightGrad || key.kind == OperationKind::Optimizer;
+    if (trains && weightsFrozen(plan)) return {};
     switch (key.phase) {
         case Phase::Embedding:
             return embeddingWork(plan, key.kind);

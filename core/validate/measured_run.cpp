@@ -347,6 +347,10 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     if (run.profile->gpt_layers) makeGpt(plan.model, plan.seq_len);
     readDispatcher(in, run);
     if (mentions(in.text("precision"), "pure")) plan.optimizer.master_weights = StateFormat::None;
+    if (run.lora) {
+        OptimizerChoice& o = plan.optimizer;
+        o.gradients = o.master_weights = o.first_moment = o.second_moment = StateFormat::None;
+    }
     readSpeed(in, run);
     readMemory(in, run);
     PIPER_TRY(in.finish());

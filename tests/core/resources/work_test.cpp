@@ -156,6 +156,31 @@ TEST(Work, DropoutPassesOverTheScoresThatNoKernelFuses) {
     }
 }
 
+TEST(Work, FrozenWeightsHaveNoGradientsAndNoOptimizer) {
+    Plan plan = smallPlan({.ep = 4, .dp = 4});
+    plan.zero_stage = 1;
+    const auto flops = [&plan](OperationKind kind, Phase phase) {
+        return work(plan, kind, phase, Pass::Backward).flops().value;
+    };
+    const OperationKey reduce{OperationKind::ReduceScatter, Phase::DpComm, Pass::Backward,
+                              LayerKind::Dense};
+    const OperationKey gather{OperationKind::AllGather, Phase::DpComm, Pass::Backward,
+                              LayerKind::Dense};
+    const double input = flops(OperationKind::InputGrad, Phase::Attention);
+    EXPECT_GT(flops(OperationKind::WeightGrad, Phase::Attention), 0.0);
+    EXPECT_TRUE(operationWork(plan, reduce, StageId(0)).communication);
+    OptimizerChoice& o = plan.optimizer;
+    o.gradients = o.master_weights = o.first_moment = o.second_moment = StateFormat::None;
+    for (const Phase phase : {Phase::Attention, Phase::Expert, Phase::Router, Phase::HeadLoss})
+        EXPECT_EQ(flops(OperationKind::WeightGrad, phase), 0.0);
+    EXPECT_EQ(flops(OperationKind::InputGrad, Phase::Attention), input);
+    EXPECT_EQ(work(plan, OperationKind::Optimizer, Phase::Optimizer).memory_traffic.value, 0.0);
+    EXPECT_FALSE(operationWork(plan, reduce, StageId(0)).communication);
+    EXPECT_FALSE(operationWork(plan, gather, StageId(0)).communication);
+    plan.zero_stage = 3;  // shards of frozen weights are gathered all the same
+    EXPECT_TRUE(operationWork(plan, gather, StageId(0)).communication);
+}
+
 TEST(Work, TokenMoversSortRowsOnTheExpertsSideAlone) {
     Plan plan = smallPlan({.ep = 4, .dp = 4});
     const double row =
