@@ -48,6 +48,18 @@ void LiveRecorder::counted() {
     if (++m_waiting >= m_buffer_rows) (void)flush();
 }
 
+std::int32_t LiveRecorder::name(std::string_view text) {
+    const std::size_t before = m_names.size();
+    const std::int32_t number = m_names.intern(text);
+    if (m_names.size() > before) m_buffer.names.emplace_back(text);
+    return number;
+}
+
+std::int32_t LiveRecorder::track(const Track& track) {
+    m_buffer.tracks.push_back(track);
+    return m_tracks++;
+}
+
 void LiveRecorder::event(const Event& event) {
     m_buffer.events.push_back(event);
     counted();
@@ -87,7 +99,13 @@ Status LiveRecorder::flush() {
     if (m_waiting == 0) return {};
     if (m_lost_rows > 0) m_buffer.counters["recorder.lost_rows"] = fmt::format("{}", m_lost_rows);
     Status written = m_file.append(m_rank_id, m_buffer);
-    if (!written.ok()) m_lost_rows += static_cast<std::int64_t>(m_waiting);
+    if (written.ok()) {
+        // Kept after a fault: rows that come later count on their numbers.
+        m_buffer.names.clear();
+        m_buffer.tracks.clear();
+    } else {
+        m_lost_rows += static_cast<std::int64_t>(m_waiting);
+    }
     m_waiting = 0;
     m_buffer.events.clear();
     m_buffer.memory.clear();

@@ -44,6 +44,8 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<LiveRecorder>> create(LiveOptions options);
     ~LiveRecorder() override;
 
+    std::int32_t name(std::string_view text) override;
+    std::int32_t track(const Track& track) override;
     void event(const Event& event) override;
     void memory(const MemorySample& sample) override;
     void clock(const ClockSample& sample) override;
@@ -67,6 +69,8 @@ private:
     std::size_t m_buffer_rows;
     std::size_t m_waiting = 0;
     std::int64_t m_lost_rows = 0;
+    NameTable m_names;
+    std::int32_t m_tracks = 0;
     RankTimeline m_buffer;
     Status m_status;
     bool m_finished = false;

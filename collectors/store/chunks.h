@@ -15,17 +15,15 @@ namespace piper {
 
 /// Chunks: up to kChunkRows records of one stream as one blob, column after column.
 ///
-/// A column of integers is one flag byte and then either one varint (all rows equal), or the
-/// zigzag varint of each row's difference from the row before. A column of doubles is a column of
-/// integers when every value is one exactly, else eight bytes a value. Differences wrap, so every
-/// 64-bit value survives. Sizes follow the magnitude of the differences: about 18 bytes an event.
+/// The forms of a column stand in collectors/store/columns.h. Sizes follow the magnitude of the
+/// differences between rows: about 18 bytes an event.
 /// Enumerations are stored as numbers; CodeTables says what they mean in that file.
 inline constexpr std::size_t kChunkRows = 512;
 
 /// What the numbers of a file's enumerations mean to this program: [stored code] -> own value,
 /// -1 where the file's word is unknown here.
 struct CodeTables {
-    std::vector<int> kind, phase, pass, pipeline_phase, lane, term;
+    std::vector<int> kind, phase, pass, pipeline_phase, lane, term, category;
     [[nodiscard]] static CodeTables own();
 };
 

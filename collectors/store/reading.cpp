@@ -36,9 +36,7 @@ private:
 };
 
 void sortByStart(std::vector<Event>& events) {
-    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-        return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.lane < b.lane;
-    });
+    std::stable_sort(events.begin(), events.end(), startsBefore);
 }
 
 bool isDamaged(const Database& database) {
@@ -56,7 +54,8 @@ Error notFound(const std::string& path, std::string_view what, std::string_view 
 }
 
 constexpr std::string_view kChunkById =
-    "SELECT stream, lane, begin_ns, end_ns, count, checksum, data, source_id FROM chunk WHERE id=?";
+    "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data, source_id "
+    "FROM chunk WHERE id=?";
 
 /// A writer killed in the middle of a commit leaves a journal beside the file; only a connection
 /// that may write can play it back, after which the file reads as it was before that commit.
@@ -215,10 +214,10 @@ Status Workspace::Impl::readCounters(const SourceRow& source, RankTimeline& out)
 
 bool Workspace::Impl::decodeChunk(const Statement& row, std::int64_t source_id,
                                   RankTimeline& out) const {
-    const ChunkKey key{source_id,      row.integer(0), row.integer(1),
-                       row.integer(2), row.integer(3), row.integer(4)};
-    const std::string_view data = row.text(6);
-    if (key.count < 0 || key.checksum(data) != row.integer(5)) return false;
+    const ChunkKey key{source_id,      row.integer(0), row.integer(1), row.integer(2),
+                       row.integer(3), row.integer(4), row.integer(5), row.integer(6)};
+    const std::string_view data = row.text(8);
+    if (key.count < 0 || key.checksum(data) != row.integer(7)) return false;
     const auto count = static_cast<std::size_t>(key.count);
     switch (static_cast<Stream>(key.stream)) {
         case Stream::Event:
@@ -235,14 +234,50 @@ bool Workspace::Impl::decodeChunk(const Statement& row, std::int64_t source_id,
     return false;
 }
 
-Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run_name,
-                                   RankTimeline& out) {
+Status Workspace::Impl::readNames(const SourceRow& source, RankTimeline& out) {
+    return query(
+        fmt::format("names of rank {}", out.rank.value),
+        "SELECT number, text, checksum FROM name WHERE source_id=? ORDER BY number",
+        [&](Statement& s) { s.bind(source.id); },
+        [&](const Statement& row) {
+            const std::int64_t number = row.integer(0);
+            if (nameChecksum(source.id, number, row.text(1)) != row.integer(2)) {
+                addDamage(fmt::format("name {} of rank {} is damaged", number, out.rank.value));
+                return;
+            }
+            out.names.resize(static_cast<std::size_t>(number) + 1);
+            out.names.back() = row.text(1);
+        });
+}
+
+Status Workspace::Impl::readTracks(const SourceRow& source, RankTimeline& out) {
+    return query(
+        fmt::format("tracks of rank {}", out.rank.value),
+        "SELECT number, name, process, thread, device, stream, checksum FROM track "
+        "WHERE source_id=? ORDER BY number",
+        [&](Statement& s) { s.bind(source.id); },
+        [&](const Statement& row) {
+            const std::int64_t number = row.integer(0);
+            Track track{std::string(row.text(1)), std::string(row.text(2)),
+                        std::string(row.text(3)), static_cast<std::int32_t>(row.integer(4)),
+                        row.integer(5)};
+            if (trackChecksum(source.id, number, track) != row.integer(6)) {
+                addDamage(fmt::format("track {} of rank {} is damaged", number, out.rank.value));
+                return;
+            }
+            out.tracks.resize(static_cast<std::size_t>(number) + 1);
+            out.tracks.back() = std::move(track);
+        });
+}
+
+Status Workspace::Impl::eachChunk(const SourceRow& source, std::string_view run_name,
+                                  const std::function<bool(const Statement&)>& visit) {
     std::vector<std::int64_t> ids;
-    const std::string what = fmt::format("rank {} of run '{}'", out.rank.value, run_name);
+    const std::string what = fmt::format("rank {} of run '{}'", source.header.rank.value, run_name);
     PIPER_TRY(query(
         what, "SELECT id FROM chunk WHERE source_id=?", [&](Statement& s) { s.bind(source.id); },
         [&](const Statement& row) { ids.push_back(row.integer(0)); }));
-    bool salvage = static_cast<std::int64_t>(ids.size()) != source.chunks;
+    const bool salvage = static_cast<std::int64_t>(ids.size()) != source.chunks;
     if (salvage) {
         // The index lost some: look for every id that the file can hold.
         const Result<std::int64_t> pages = database.integer("PRAGMA page_count");
@@ -256,13 +291,29 @@ Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run
     for (std::int64_t id : ids) {
         fetch.reset();
         if (fetch.bind(id).step() != SQLITE_ROW) continue;
-        if (fetch.integer(7) == source.id && decodeChunk(fetch, source.id, out)) ++intact;
+        if (fetch.integer(9) == source.id && visit(fetch)) ++intact;
     }
     if (salvage || intact != source.chunks)
         addDamage(
             fmt::format("{}: {} of {} chunks of records are intact", what, intact, source.chunks));
+    return {};
+}
+
+Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run_name,
+                                   RankTimeline& out) {
+    PIPER_TRY(eachChunk(source, run_name,
+                        [&](const Statement& row) { return decodeChunk(row, source.id, out); }));
     sortByStart(out.events);
     return {};
+}
+
+Result<SourceRow> Workspace::Impl::findSource(std::string_view run_name, RankId rank) {
+    PIPER_ASSIGN(const RunRow run, findRun(run_name));
+    PIPER_ASSIGN(std::vector<SourceRow> sources, sourceRows(run.id));
+    for (SourceRow& source : sources)
+        if (source.header.rank == rank) return std::move(source);
+    return fail(ErrorCode::NotFound, "run '{}' has no rank {}", run_name, rank.value)
+        .at(database.path());
 }
 
 Result<Run> Workspace::readRun(std::string_view name) {
@@ -274,6 +325,8 @@ Result<Run> Workspace::readRun(std::string_view name) {
     for (SourceRow& source : sources) {
         RankTimeline rank = source.header;
         PIPER_TRY(m_impl->readCounters(source, rank));
+        PIPER_TRY(m_impl->readNames(source, rank));
+        PIPER_TRY(m_impl->readTracks(source, rank));
         PIPER_TRY(m_impl->readChunks(source, name, rank));
         run.header.ranks.push_back(std::move(rank));
     }
@@ -289,6 +342,8 @@ Result<Run> Workspace::readHeader(std::string_view name) {
     PIPER_ASSIGN(std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
     for (SourceRow& source : sources) {
         PIPER_TRY(m_impl->readCounters(source, source.header));
+        PIPER_TRY(m_impl->readNames(source, source.header));
+        PIPER_TRY(m_impl->readTracks(source, source.header));
         run.header.ranks.push_back(std::move(source.header));
     }
     return std::move(run.header);
@@ -321,19 +376,27 @@ Result<std::vector<RunSummary>> Workspace::runs() {
     return out;
 }
 
+Status Workspace::visitEvents(std::string_view run_name, RankId rank,
+                              const std::function<void(std::span<const Event>)>& visit) {
+    const Snapshot snapshot(m_impl->database);
+    PIPER_ASSIGN(const SourceRow source, m_impl->findSource(run_name, rank));
+    RankTimeline part;
+    return m_impl->eachChunk(source, run_name, [&](const Statement& row) {
+        part.events.clear();
+        if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
+        if (!m_impl->decodeChunk(row, source.id, part)) return false;
+        visit(part.events);
+        return true;
+    });
+}
+
 Result<std::vector<Event>> Workspace::events(std::string_view run_name, RankId rank,
                                              TimeWindow window, std::optional<Lane> lane) {
     const Snapshot snapshot(m_impl->database);
-    PIPER_ASSIGN(const RunRow run, m_impl->findRun(run_name));
-    PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
-    const auto source = std::find_if(sources.begin(), sources.end(),
-                                     [&](const SourceRow& s) { return s.header.rank == rank; });
-    if (source == sources.end())
-        return fail(ErrorCode::NotFound, "run '{}' has no rank {}", run_name, rank.value)
-            .at(path());
+    PIPER_ASSIGN(const SourceRow source, m_impl->findSource(run_name, rank));
     RankTimeline found;
     const auto read = [&](const Statement& row) {
-        if (!m_impl->decodeChunk(row, source->id, found))
+        if (!m_impl->decodeChunk(row, source.id, found))
             m_impl->addDamage(
                 fmt::format("rank {} of run '{}': a chunk is damaged", rank.value, run_name));
     };
@@ -344,10 +407,11 @@ Result<std::vector<Event>> Workspace::events(std::string_view run_name, RankId r
         if (code == codes.end()) continue;
         PIPER_TRY(m_impl->query(
             "events of a window",
-            "SELECT stream, lane, begin_ns, end_ns, count, checksum, data FROM chunk WHERE "
-            "source_id=? AND stream=0 AND lane=? AND begin_ns<? AND end_ns>? ORDER BY id",
+            "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data "
+            "FROM chunk WHERE source_id=? AND stream=0 AND lane=? AND begin_ns<? AND end_ns>? "
+            "ORDER BY id",
             [&](Statement& s) {
-                s.bind(source->id).bind(code - codes.begin());
+                s.bind(source.id).bind(code - codes.begin());
                 s.bind(window.end_ns).bind(window.begin_ns);
             },
             read));

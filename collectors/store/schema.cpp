@@ -24,9 +24,19 @@ CREATE TABLE counter(
     checksum INTEGER NOT NULL, UNIQUE(source_id, name));
 CREATE TABLE chunk(
     id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, stream INTEGER NOT NULL,
-    lane INTEGER NOT NULL, begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,
+    lane INTEGER NOT NULL, track INTEGER NOT NULL, sub_lane INTEGER NOT NULL,
+    begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,
     count INTEGER NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE INDEX chunk_range ON chunk(source_id, stream, lane, begin_ns, end_ns);
+CREATE INDEX chunk_range ON chunk(source_id, stream, lane, track, sub_lane, begin_ns, end_ns);
+CREATE TABLE name(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, number INTEGER NOT NULL,
+    text TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE INDEX name_source ON name(source_id, number);
+CREATE TABLE track(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, number INTEGER NOT NULL,
+    name TEXT NOT NULL, process TEXT NOT NULL, thread TEXT NOT NULL, device INTEGER NOT NULL,
+    stream INTEGER NOT NULL, checksum INTEGER NOT NULL);
+CREATE INDEX track_source ON track(source_id, number);
 CREATE TABLE document(
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, json TEXT NOT NULL,
     checksum INTEGER NOT NULL, UNIQUE(kind, name));
@@ -90,6 +100,7 @@ Status createSchema(Database& database) {
     PIPER_TRY(writeVocabulary<PipelinePhase>(database, "pipeline_phase"));
     PIPER_TRY(writeVocabulary<Lane>(database, "lane"));
     PIPER_TRY(writeVocabulary<MemoryTerm>(database, "memory_term"));
+    PIPER_TRY(writeVocabulary<EventCategory>(database, "event_category"));
     return transaction.commit();
 }
 
@@ -103,7 +114,14 @@ Status checkIdentity(Database& database) {
                            id, kApplicationId);
         return std::move(error).at(database.path());
     }
-    if (version <= kSchemaVersion && version >= 0) return {};
+    if (version <= kSchemaVersion && version >= 1) return {};
+    if (version == 0) {
+        Error error = fail(ErrorCode::InvalidInput,
+                           "written by a trial version of the program (schema 0), whose files are "
+                           "not read any more");
+        error.hint = "repeat the run or the prediction into a new file";
+        return std::move(error).at(database.path());
+    }
     Error error = fail(ErrorCode::InvalidInput,
                        "written by a newer version: schema {}, the newest known here is {}",
                        version, kSchemaVersion);
@@ -119,6 +137,7 @@ Result<CodeTables> readCodeTables(Database& database) {
     PIPER_ASSIGN(tables.pipeline_phase, readVocabulary<PipelinePhase>(database, "pipeline_phase"));
     PIPER_ASSIGN(tables.lane, readVocabulary<Lane>(database, "lane"));
     PIPER_ASSIGN(tables.term, readVocabulary<MemoryTerm>(database, "memory_term"));
+    PIPER_ASSIGN(tables.category, readVocabulary<EventCategory>(database, "event_category"));
     return tables;
 }
 

@@ -7,7 +7,7 @@
 namespace piper::sqlite {
 
 inline constexpr std::int64_t kApplicationId = 0x50495052;  ///< "PIPR"
-inline constexpr std::int64_t kSchemaVersion = 0;           ///< user_version; see docs/formats.md
+inline constexpr std::int64_t kSchemaVersion = 1;           ///< user_version; see docs/formats.md
 
 /// The streams of a rank, each stored as chunks; the numbers are part of the file format.
 enum class Stream : std::int64_t { Event = 0, Memory = 1, Clock = 2, Step = 3, ExpertLoad = 4 };

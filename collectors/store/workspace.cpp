@@ -2,7 +2,6 @@
 #include "collectors/store/workspace.h"
 
 #include <algorithm>
-#include <array>
 
 #include "collectors/store/workspace_impl.h"
 
@@ -10,7 +9,6 @@ namespace piper {
 
 using sqlite::Database;
 using sqlite::Statement;
-using sqlite::Stream;
 using sqlite::Transaction;
 
 std::int64_t runChecksum(const Run& run) {
@@ -39,103 +37,11 @@ std::int64_t pairChecksum(std::int64_t owner, std::string_view name, std::string
     return Checksum().add(owner).add(name).add(value).value();
 }
 
-std::int64_t ChunkKey::checksum(std::string_view data) const {
-    return Checksum()
-        .add(source)
-        .add(stream)
-        .add(lane)
-        .add(begin_ns)
-        .add(end_ns)
-        .add(count)
-        .add(data)
-        .value();
-}
-
-namespace {
-
 Status done(const Database& database, Statement& statement) {
     const int code = statement.step();
     if (code != SQLITE_DONE) return database.error(code);
     return {};
 }
-
-/// Writes the chunks of one rank with one prepared statement.
-class ChunkWriter {
-public:
-    ChunkWriter(Database& database, std::int64_t source)
-        : m_database(database),
-          m_source(source),
-          m_insert(database.prepare("INSERT INTO chunk(source_id,stream,lane,begin_ns,end_ns,count,"
-                                    "checksum,data) VALUES(?,?,?,?,?,?,?,?)")) {}
-
-    /// `encode` makes the blob of a span, `range` gives the times of one row.
-    template <class Row, class Encode, class Range>
-    Status write(Stream stream, std::int64_t lane, std::span<const Row> rows, Encode encode,
-                 Range range) {
-        for (std::size_t at = 0; at < rows.size(); at += kChunkRows) {
-            const auto part = rows.subspan(at, std::min(kChunkRows, rows.size() - at));
-            Interval whole = range(part.front());
-            for (const Row& row : part) {
-                const Interval one = range(row);
-                whole.begin = std::min(whole.begin, one.begin);
-                whole.end = std::max(whole.end, one.end);
-            }
-            const ChunkKey key{m_source,  static_cast<std::int64_t>(stream),     lane, whole.begin,
-                               whole.end, static_cast<std::int64_t>(part.size())};
-            PIPER_TRY(insert(key, encode(part)));
-        }
-        return {};
-    }
-
-    [[nodiscard]] std::int64_t written() const { return m_written; }
-
-private:
-    Status insert(const ChunkKey& key, const std::string& data) {
-        m_insert.reset();
-        m_insert.bind(key.source).bind(key.stream).bind(key.lane).bind(key.begin_ns);
-        m_insert.bind(key.end_ns).bind(key.count).bind(key.checksum(data)).bindBlob(data);
-        ++m_written;
-        return done(m_database, m_insert);
-    }
-
-    Database& m_database;
-    std::int64_t m_source;
-    Statement m_insert;
-    std::int64_t m_written = 0;
-};
-
-Status writeEvents(ChunkWriter& writer, const std::vector<Event>& events) {
-    std::array<std::vector<Event>, static_cast<std::size_t>(Lane::Stream) + 1> lanes;
-    for (const Event& e : events) lanes[static_cast<std::size_t>(e.lane)].push_back(e);
-    for (std::size_t lane = 0; lane < lanes.size(); ++lane)
-        PIPER_TRY(writer.write(Stream::Event, static_cast<std::int64_t>(lane),
-                               std::span<const Event>(lanes[lane]), encodeEvents,
-                               [](const Event& e) {
-                                   return Interval{e.start_ns, e.end_ns()};
-                               }));
-    return {};
-}
-
-Status writeSamples(ChunkWriter& writer, const RankTimeline& records) {
-    PIPER_TRY(writer.write(Stream::Memory, -1, std::span<const MemorySample>(records.memory),
-                           encodeMemory, [](const MemorySample& s) {
-                               return Interval{s.time_ns, s.time_ns};
-                           }));
-    PIPER_TRY(writer.write(Stream::Clock, -1, std::span<const ClockSample>(records.clock),
-                           encodeClock, [](const ClockSample& s) {
-                               return Interval{s.time_ns, s.time_ns};
-                           }));
-    PIPER_TRY(writer.write(Stream::Step, -1, std::span<const StepRecord>(records.steps),
-                           encodeSteps, [](const StepRecord& s) {
-                               return Interval{s.start_ns, s.end_ns};
-                           }));
-    return writer.write(Stream::ExpertLoad, -1, std::span<const ExpertLoad>(records.expert_load),
-                        encodeExpertLoad, [](const ExpertLoad& l) {
-                            return Interval{l.step, l.step};
-                        });
-}
-
-}  // namespace
 
 Workspace::Workspace(std::unique_ptr<Impl> impl) : m_impl(std::move(impl)) {}
 Workspace::Workspace(Workspace&&) noexcept = default;
@@ -209,26 +115,6 @@ Status Workspace::Impl::insertRank(std::int64_t run_id, const RankTimeline& head
     return {};
 }
 
-Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& records) {
-    ChunkWriter writer(database, rank_id);
-    PIPER_TRY(writeEvents(writer, records.events));
-    PIPER_TRY(writeSamples(writer, records));
-    if (writer.written() > 0) {
-        Statement update = database.prepare("UPDATE source SET chunks=chunks+? WHERE id=?");
-        PIPER_TRY(done(database, update.bind(writer.written()).bind(rank_id)));
-        if (sqlite3_changes(database.handle()) != 1)
-            return fail(ErrorCode::NotFound, "no rank with id {}", rank_id).at(database.path());
-    }
-    Statement put = database.prepare(
-        "INSERT OR REPLACE INTO counter(source_id,name,value,checksum) VALUES(?,?,?,?)");
-    for (const auto& [name, value] : records.counters) {
-        put.reset();
-        put.bind(rank_id).bind(name).bind(value).bind(pairChecksum(rank_id, name, value));
-        PIPER_TRY(done(database, put));
-    }
-    return {};
-}
-
 Result<std::int64_t> Workspace::addRun(const Run& run) {
     PIPER_TRY(m_impl->requireWritable());
     Transaction transaction(m_impl->database);
@@ -297,6 +183,8 @@ Status Workspace::removeRun(std::string_view name) {
     PIPER_ASSIGN(const RunRow run, m_impl->findRun(name));
     for (const char* sql :
          {"DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
+          "DELETE FROM name WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
+          "DELETE FROM track WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM counter WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM source WHERE run_id=?", "DELETE FROM note WHERE run_id=?",
           "DELETE FROM run WHERE id=?"}) {

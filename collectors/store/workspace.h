@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +40,7 @@ struct TimeWindow {
 /// Every call is one transaction: after an error the file is as it was. One thread at a time per
 /// object; one writer and many readers per file, also while it grows. Streams of a rank are stored
 /// as chunks (collectors/store/chunks.h) with the range of lane and time beside them.
-/// Events come back ordered by start, then by lane, then as they were recorded.
+/// Events come back ordered by start, then by lane, track and row, then as they were recorded.
 ///
 /// A damaged file gives what can be read: the call succeeds with what is intact, says what is
 /// missing in damage() and, for a run, in its note "damage".
@@ -70,7 +72,7 @@ public:
     /// A rank's header (no records). Returns the id that append() takes.
     Result<std::int64_t> addRank(std::int64_t run_id, const RankTimeline& header);
     /// Adds all records of `records` to a rank and commits them. Counters replace those of the
-    /// same name.
+    /// same name; names and tracks continue the numbering of those the rank has.
     Status append(std::int64_t rank_id, const RankTimeline& records);
     Status endRun(std::int64_t run_id, RunOutcome outcome, std::string_view reason);
     Status setNote(std::int64_t run_id, std::string_view name, std::string_view value);
@@ -79,8 +81,12 @@ public:
     [[nodiscard]] Result<std::vector<RunSummary>> runs();
     /// Errors: NotFound names the runs there are.
     [[nodiscard]] Result<Run> readRun(std::string_view name);
-    /// Only the header, ranks without records; cheap.
+    /// Only the header, ranks with counters, names and tracks but without records; cheap.
     [[nodiscard]] Result<Run> readHeader(std::string_view name);
+    /// Calls `visit` with the events of one chunk after the other, in no order: for whole-run sums
+    /// in constant memory.
+    Status visitEvents(std::string_view run_name, RankId rank,
+                       const std::function<void(std::span<const Event>)>& visit);
     /// Events of a rank that touch the window, of one lane or of all. Reads only their chunks.
     [[nodiscard]] Result<std::vector<Event>> events(std::string_view run_name, RankId rank,
                                                     TimeWindow window,

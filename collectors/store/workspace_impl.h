@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <set>
+#include <functional>
 
 #include "collectors/store/schema.h"
 #include "collectors/store/workspace.h"
@@ -48,7 +48,14 @@ struct Workspace::Impl {
     Result<std::vector<SourceRow>> sourceRows(std::int64_t run_id);
     Status readNotes(RunRow& run);
     Status readCounters(const SourceRow& source, RankTimeline& out);
+    /// Names and tracks of a rank.
+    Status readNames(const SourceRow& source, RankTimeline& out);
+    Status readTracks(const SourceRow& source, RankTimeline& out);
     Status readChunks(const SourceRow& source, std::string_view run_name, RankTimeline& out);
+    /// Calls `visit` for every chunk that can be fetched; it says whether the chunk was intact.
+    Status eachChunk(const SourceRow& source, std::string_view run_name,
+                     const std::function<bool(const sqlite::Statement&)>& visit);
+    Result<SourceRow> findSource(std::string_view run_name, RankId rank);
     /// Adds the rows of one chunk; false when the chunk is damaged.
     bool decodeChunk(const sqlite::Statement& row, std::int64_t source_id, RankTimeline& out) const;
 
@@ -60,11 +67,18 @@ struct Workspace::Impl {
 
 [[nodiscard]] std::int64_t runChecksum(const Run& run);
 [[nodiscard]] std::int64_t sourceChecksum(std::int64_t run_id, const RankTimeline& header);
+[[nodiscard]] std::int64_t trackChecksum(std::int64_t source, std::int64_t number,
+                                         const Track& track);
+[[nodiscard]] std::int64_t nameChecksum(std::int64_t source, std::int64_t number,
+                                        std::string_view text);
+/// Steps a statement that gives no row.
+[[nodiscard]] Status done(const sqlite::Database& database, sqlite::Statement& statement);
 [[nodiscard]] std::int64_t pairChecksum(std::int64_t owner, std::string_view name,
                                         std::string_view value);
 /// What a chunk's checksum covers.
 struct ChunkKey {
-    std::int64_t source = 0, stream = 0, lane = 0, begin_ns = 0, end_ns = 0, count = 0;
+    std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;
+    std::int64_t begin_ns = 0, end_ns = 0, count = 0;
     [[nodiscard]] std::int64_t checksum(std::string_view data) const;
 };
 

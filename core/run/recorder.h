@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/result.h"
+#include "core/run/name_table.h"
 #include "core/run/run.h"
 
 namespace piper {
@@ -13,6 +14,10 @@ class Recorder {
 public:
     virtual ~Recorder() = default;
 
+    /// The number of a name, for Event::name; the same text gets the same number.
+    virtual std::int32_t name(std::string_view text) = 0;
+    /// The number of a new track, for Event::track.
+    virtual std::int32_t track(const Track& track) = 0;
     virtual void event(const Event& event) = 0;
     virtual void memory(const MemorySample& sample) = 0;
     virtual void clock(const ClockSample& sample) = 0;
@@ -30,6 +35,15 @@ public:
 /// Keeps everything in memory: for tests, micro-benchmarks and predicted runs.
 class MemoryRecorder final : public Recorder {
 public:
+    std::int32_t name(std::string_view text) override {
+        const std::int32_t number = m_names.intern(text);
+        if (m_names.size() > m_timeline.names.size()) m_timeline.names.emplace_back(text);
+        return number;
+    }
+    std::int32_t track(const Track& track) override {
+        m_timeline.tracks.push_back(track);
+        return static_cast<std::int32_t>(m_timeline.tracks.size()) - 1;
+    }
     void event(const Event& event) override { m_timeline.events.push_back(event); }
     void memory(const MemorySample& sample) override { m_timeline.memory.push_back(sample); }
     void clock(const ClockSample& sample) override { m_timeline.clock.push_back(sample); }
@@ -45,6 +59,7 @@ public:
     [[nodiscard]] RankTimeline& timeline() { return m_timeline; }
 
 private:
+    NameTable m_names;
     RankTimeline m_timeline;
 };
 

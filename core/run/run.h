@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/index.h"
@@ -24,6 +25,8 @@ std::span<const EnumName<RunKind>> enumNames<RunKind>();
 template <>
 std::span<const EnumName<RunOutcome>> enumNames<RunOutcome>();
 
+inline constexpr std::uint16_t kMarkRow = 0xffff;
+
 /// One operation as it ran (or was predicted to run) on one rank.
 /// Times are nanoseconds on the rank's own clock from the run's start; the rank's offset is applied
 /// on reading, never stored into them.
@@ -35,6 +38,9 @@ struct Event {
     Pass pass = Pass::Forward;
     PipelinePhase pipeline_phase = PipelinePhase::Steady;
     Lane lane = Lane::Compute;
+    EventCategory category = EventCategory::Operation;
+    /// Row of its track on which it overlaps no other event; kMarkRow for records without length.
+    std::uint16_t sub_lane = 0;
     std::int32_t step = 0;
     LayerId layer;
     MicroBatchId micro_batch;
@@ -46,10 +52,21 @@ struct Event {
     std::int64_t bytes = 0;
     double flops = 0.0;
     std::int64_t cpu_ns = -1;  ///< CPU time of the thread, -1 not measured
+    /// Joins a launch, its kernel and its arrows; unique only within a rank and a process.
+    std::int64_t correlation = -1;
+    std::int32_t name = -1;   ///< index in RankTimeline::names, -1: phase and kind name it
+    std::int32_t track = -1;  ///< index in RankTimeline::tracks, -1: the lane is the track
 
     [[nodiscard]] std::int64_t end_ns() const { return start_ns + duration_ns; }
     bool operator==(const Event&) const = default;
 };
+
+/// The order of a rank's events: by start, then by lane, track and row.
+[[nodiscard]] inline bool startsBefore(const Event& a, const Event& b) {
+    if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
+    if (a.lane != b.lane) return a.lane < b.lane;
+    return a.track != b.track ? a.track < b.track : a.sub_lane < b.sub_lane;
+}
 
 /// Bytes held for a term from this moment on.
 struct MemorySample {
@@ -86,6 +103,16 @@ struct ExpertLoad {
     bool operator==(const ExpertLoad&) const = default;
 };
 
+/// A stream of a device or a thread of a process, as a trace of others names it.
+struct Track {
+    std::string name;     ///< "stream 7", "thread 1102 (python)"
+    std::string process;  ///< as the trace writes it
+    std::string thread;
+    std::int32_t device = -1;  ///< of a stream, as the trace numbers it
+    std::int64_t stream = -1;
+    bool operator==(const Track&) const = default;
+};
+
 /// Everything one rank recorded.
 struct RankTimeline {
     RankId rank;
@@ -98,6 +125,18 @@ struct RankTimeline {
     std::vector<StepRecord> steps;
     std::vector<ExpertLoad> expert_load;
     std::map<std::string, std::string> counters;  ///< name -> value, or "unavailable: reason"
+    std::vector<std::string> names;               ///< of events, each once
+    std::vector<Track> tracks;
+
+    /// Empty for an event without a name of its own.
+    [[nodiscard]] std::string_view nameOf(const Event& e) const {
+        const auto i = static_cast<std::size_t>(e.name);
+        return e.name >= 0 && i < names.size() ? std::string_view(names[i]) : std::string_view();
+    }
+    [[nodiscard]] const Track* trackOf(const Event& e) const {
+        const auto i = static_cast<std::size_t>(e.track);
+        return e.track >= 0 && i < tracks.size() ? &tracks[i] : nullptr;
+    }
 };
 
 /// A run, modelled or measured: all views and comparisons take this.

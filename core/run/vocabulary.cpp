@@ -31,6 +31,25 @@ bool isCommunication(Phase phase) {
     }
 }
 
+bool isDeviceWork(EventCategory category) {
+    return category == EventCategory::Kernel || category == EventCategory::Memcpy ||
+           category == EventCategory::Memset;
+}
+
+bool isMark(EventCategory category) {
+    switch (category) {
+        case EventCategory::Instant:
+        case EventCategory::FlowStart:
+        case EventCategory::FlowStep:
+        case EventCategory::FlowEnd:
+        case EventCategory::Counter:
+        case EventCategory::Metadata:
+            return true;
+        default:
+            return false;
+    }
+}
+
 template <>
 std::span<const EnumName<Phase>> enumNames<Phase>() {
     static constexpr EnumName<Phase> rows[] = {{Phase::Embedding, "embedding"},
@@ -88,6 +107,28 @@ std::span<const EnumName<Lane>> enumNames<Lane>() {
     static constexpr EnumName<Lane> rows[] = {
         {Lane::Compute, "compute"}, {Lane::Ep, "ep"},     {Lane::TpCp, "tp_cp"},   {Lane::Pp, "pp"},
         {Lane::Dp, "dp"},           {Lane::Host, "host"}, {Lane::Stream, "stream"}};
+    return rows;
+}
+
+template <>
+std::span<const EnumName<EventCategory>> enumNames<EventCategory>() {
+    static constexpr EnumName<EventCategory> rows[] = {
+        {EventCategory::Operation, "operation"},
+        {EventCategory::Kernel, "kernel"},
+        {EventCategory::Memcpy, "memcpy"},
+        {EventCategory::Memset, "memset"},
+        {EventCategory::Synchronization, "synchronization"},
+        {EventCategory::Runtime, "runtime"},
+        {EventCategory::HostOperation, "host_operation"},
+        {EventCategory::Annotation, "annotation"},
+        {EventCategory::DeviceAnnotation, "device_annotation"},
+        {EventCategory::Instant, "instant"},
+        {EventCategory::FlowStart, "flow_start"},
+        {EventCategory::FlowStep, "flow_step"},
+        {EventCategory::FlowEnd, "flow_end"},
+        {EventCategory::Counter, "counter"},
+        {EventCategory::Metadata, "metadata"},
+        {EventCategory::Other, "other"}};
     return rows;
 }
 

@@ -51,6 +51,31 @@ enum class Pass : std::uint8_t { Forward, Backward, Recompute };
 /// Lanes of a rank. Device streams of a trace are lanes `Stream` with an index of their own.
 enum class Lane : std::uint8_t { Compute, Ep, TpCp, Pp, Dp, Host, Stream };
 
+/// What kind of record an event is: an operation of a plan, or a row of a trace of others.
+enum class EventCategory : std::uint8_t {
+    Operation,  ///< of our own schedule: phase, kind, layer say which
+    Kernel,
+    Memcpy,
+    Memset,
+    Synchronization,   ///< waiting of a stream, an event or the device: never compute
+    Runtime,           ///< call of the CUDA, HIP or driver interface
+    HostOperation,     ///< framework operator or Python function
+    Annotation,        ///< range named by the user (NVTX, record_function)
+    DeviceAnnotation,  ///< the same, projected on a stream
+    Instant,
+    FlowStart,  ///< an arrow leaves here; correlation is its id
+    FlowStep,
+    FlowEnd,
+    Counter,   ///< a value at a moment
+    Metadata,  ///< a name of a process or thread
+    Other
+};
+
+/// True for what occupies a device: kernels, copies and sets.
+[[nodiscard]] bool isDeviceWork(EventCategory category);
+/// True for records without a length of their own: instants, flow ends, counters, metadata.
+[[nodiscard]] bool isMark(EventCategory category);
+
 /// What memory is held for; used by the model's table and by the worker's tagged allocator.
 enum class MemoryTerm : std::uint8_t {
     Weights,
@@ -88,6 +113,8 @@ template <>
 std::span<const EnumName<Pass>> enumNames<Pass>();
 template <>
 std::span<const EnumName<Lane>> enumNames<Lane>();
+template <>
+std::span<const EnumName<EventCategory>> enumNames<EventCategory>();
 template <>
 std::span<const EnumName<MemoryTerm>> enumNames<MemoryTerm>();
 

@@ -41,11 +41,16 @@ inline RankTimeline syntheticRank(int rank, int events, int steps, unsigned seed
         e.bytes = below(1 << 30);
         e.flops = i % 97 == 0 ? 0.1 * below(1000) : 2.0 * below(1 << 30);
         e.cpu_ns = i % 3 == 0 ? -1 : below(100000);
+        if (e.lane == Lane::Stream) {
+            e.category = static_cast<EventCategory>(below(16));
+            e.track = below(3);
+            e.sub_lane = static_cast<std::uint16_t>(below(2));
+            e.name = below(3) - 1;
+            e.correlation = below(1 << 30);
+        }
         out.events.push_back(e);
     }
-    std::stable_sort(out.events.begin(), out.events.end(), [](const Event& a, const Event& b) {
-        return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.lane < b.lane;
-    });
+    std::stable_sort(out.events.begin(), out.events.end(), startsBefore);
     for (int i = 0; i < events / 4; ++i)
         out.memory.push_back({i * 137,
                               static_cast<MemoryTerm>(below(static_cast<int>(kNumMemoryTerms))),
@@ -58,6 +63,9 @@ inline RankTimeline syntheticRank(int rank, int events, int steps, unsigned seed
         for (int e = 0; e < 16; ++e) load.tokens.push_back(below(512));
         out.expert_load.push_back(load);
     }
+    out.names = {"void gemm<float>(int)", "ncclDevKernel_\n'quoted'"};
+    out.tracks = {
+        {"stream 7", "0", "7", 0, 7}, {"stream 8", "0", "8", 0, 8}, {"thread 1", "9", "1"}};
     out.counters = {{"rss_bytes", std::to_string(below(1 << 30))},
                     {"energy", "unavailable: no permission"}};
     return out;
@@ -77,7 +85,8 @@ inline Run syntheticRun(int ranks, int events_per_rank, int steps, unsigned seed
 
 inline bool sameRecords(const RankTimeline& a, const RankTimeline& b) {
     return a.events == b.events && a.memory == b.memory && a.clock == b.clock &&
-           a.steps == b.steps && a.expert_load == b.expert_load && a.counters == b.counters;
+           a.steps == b.steps && a.expert_load == b.expert_load && a.counters == b.counters &&
+           a.names == b.names && a.tracks == b.tracks;
 }
 
 inline bool sameRun(const Run& a, const Run& b) {

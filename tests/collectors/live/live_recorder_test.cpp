@@ -30,6 +30,8 @@ LiveOptions optionsFor(const std::filesystem::path& directory, int rank) {
 }
 
 void recordAll(Recorder& recorder, const RankTimeline& rank) {
+    for (const auto& text : rank.names) recorder.name(text);
+    for (const auto& track : rank.tracks) recorder.track(track);
     for (const auto& e : rank.events) recorder.event(e);
     for (const auto& m : rank.memory) recorder.memory(m);
     for (const auto& c : rank.clock) recorder.clock(c);

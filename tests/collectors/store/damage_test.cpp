@@ -126,7 +126,7 @@ TEST_F(Damage, TwoHundredRandomMutationsAreNoticedAndNeverCrash) {
 TEST_F(Damage, OneBadChunkCostsOnlyItself) {
     // Flip one bit in the middle of the file's records.
     std::string bytes = m_bytes;
-    bytes[bytes.size() / 3] ^= 0x10;
+    bytes[bytes.size() / 2] ^= 0x10;
     write(bytes);
     const Reading r = read();
     ASSERT_TRUE(r.opened);

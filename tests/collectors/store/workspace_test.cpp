@@ -171,6 +171,9 @@ TEST_F(WorkspaceTest, FilesThatAreNotOursAreRefusedWithTheirReason) {
     EXPECT_THAT(openError().text(), HasSubstr("another program"));
     std::filesystem::remove(file());
     { Workspace w = make(); }
+    sql("PRAGMA user_version=0");
+    EXPECT_EQ(openError().code, ErrorCode::InvalidInput);
+    EXPECT_THAT(openError().text(), HasSubstr("trial version"));
     sql("PRAGMA user_version=7");
     EXPECT_EQ(openError().code, ErrorCode::InvalidInput);
     EXPECT_THAT(openError().text(), HasSubstr("newer version"));
