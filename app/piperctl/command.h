@@ -47,6 +47,7 @@ void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
 void addExport(CommandSet& commands);
+void addImport(CommandSet& commands);
 void addCompare(CommandSet& commands);  ///< compare, stats
 
 }  // namespace piper::app

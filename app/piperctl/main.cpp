@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
     piper::app::addSession(commands);
     piper::app::addCalibrate(commands);
     piper::app::addBench(commands);
+    piper::app::addImport(commands);
     piper::app::addCompare(commands);
     piper::app::addExport(commands);
     try {

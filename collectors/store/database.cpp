@@ -54,6 +54,10 @@ std::int64_t Statement::integer(int column) const {
     return sqlite3_column_int64(m_statement.get(), column);
 }
 
+bool Statement::isNull(int column) const {
+    return sqlite3_column_type(m_statement.get(), column) == SQLITE_NULL;
+}
+
 std::string_view Statement::text(int column) const {
     const void* data = sqlite3_column_blob(m_statement.get(), column);
     const int size = sqlite3_column_bytes(m_statement.get(), column);

@@ -27,6 +27,7 @@ public:
     void reset();
 
     [[nodiscard]] std::int64_t integer(int column) const;
+    [[nodiscard]] bool isNull(int column) const;
     /// Valid until the next step.
     [[nodiscard]] std::string_view text(int column) const;
 

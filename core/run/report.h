@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/json_fwd.h"
+#include "core/run/device_statistics.h"
 #include "core/run/statistics.h"
 
 namespace piper {
@@ -12,6 +13,11 @@ namespace piper {
 [[nodiscard]] Json statisticsJson(const Run& run, const RunStatistics& statistics);
 /// The document of `piperctl compare --json` (docs/formats.md).
 [[nodiscard]] Json comparisonJson(const Run& a, const Run& b, const Comparison& comparison);
+
+/// The keys of device work, imports and counters of one entry of `runs`, added to `out`.
+void addDeviceStatistics(const Run& header, const DeviceStatistics& statistics, Json& out);
+/// The same for the terminal.
+[[nodiscard]] std::string deviceTable(const Run& header, const DeviceStatistics& statistics);
 
 /// Phases, memory and step times of one run, for the terminal.
 [[nodiscard]] std::string statisticsTable(const Run& run, const RunStatistics& statistics);

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/import/trace_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace piper {
+namespace {
+
+/// More rows than this no view shows: what would need one is put on the last.
+constexpr std::size_t kMostRows = 1024;
+constexpr std::string_view kStepPrefix = "ProfilerStep#";
+
+std::string keyOf(std::string_view process, std::string_view thread) {
+    return fmt::format("{}\x1f{}", process, thread);
+}
+
+/// The row of each event of one track, sorted by start and, of equal start, the longest first: the
+/// first row that is free, so that nested ranges take one row a depth.
+void assignRowsOf(std::span<Event> events, std::int64_t& overlaps) {
+    std::vector<std::int64_t> row_ends;
+    for (Event& e : events) {
+        std::size_t row = 0;
+        while (row < row_ends.size() && row_ends[row] > e.start_ns) ++row;
+        if (row == row_ends.size() && row < kMostRows) row_ends.push_back(0);
+        row = std::min(row, row_ends.size() - 1);
+        overlaps += row > 0 && isDeviceWork(e.category) ? 1 : 0;
+        row_ends[row] = std::max(e.end_ns(), row_ends[row]);
+        e.sub_lane = static_cast<std::uint16_t>(row);
+    }
+}
+
+bool earlierOnTrack(const Event& a, const Event& b) {
+    if (a.track != b.track) return a.track < b.track;
+    const bool mark_a = isMark(a.category), mark_b = isMark(b.category);
+    if (mark_a != mark_b) return mark_b;
+    if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
+    return a.duration_ns > b.duration_ns;
+}
+
+bool isFlow(EventCategory c) {
+    return c == EventCategory::FlowStart || c == EventCategory::FlowStep ||
+           c == EventCategory::FlowEnd;
+}
+
+}  // namespace
+
+std::int32_t TraceBuilder::track(std::string_view process, std::string_view thread,
+                                 std::int32_t device, std::int64_t stream) {
+    m_key.assign(process).push_back('\x1f');
+    m_key.append(thread);
+    if (device >= 0 || stream >= 0)
+        fmt::format_to(std::back_inserter(m_key), "\x1f{}\x1f{}", device, stream);
+    const std::int32_t number = m_track_keys.intern(m_key);
+    if (m_tracks.size() < m_track_keys.size())
+        m_tracks.push_back({"", std::string(process), std::string(thread), device, stream});
+    return number;
+}
+
+void TraceBuilder::open(const Event& event) {
+    const auto track = static_cast<std::size_t>(event.track);
+    if (m_open.size() <= track) m_open.resize(track + 1);
+    m_open[track].push_back(event);
+}
+
+bool TraceBuilder::close(std::int32_t track, std::int64_t end_ns) {
+    const auto index = static_cast<std::size_t>(track);
+    if (index >= m_open.size() || m_open[index].empty()) return false;
+    Event event = m_open[index].back();
+    m_open[index].pop_back();
+    event.duration_ns = std::max<std::int64_t>(0, end_ns - event.start_ns);
+    m_events.push_back(event);
+    return true;
+}
+
+void TraceBuilder::nameProcess(std::string_view process, std::string_view name) {
+    m_process_names[std::string(process)] = std::string(name);
+}
+
+void TraceBuilder::nameThread(std::string_view process, std::string_view thread,
+                              std::string_view name) {
+    m_thread_names[keyOf(process, thread)] = std::string(name);
+}
+
+/// A range whose end is not in the file ends with it.
+void TraceBuilder::closeLeftOvers() {
+    std::int64_t last = std::numeric_limits<std::int64_t>::min();
+    for (const Event& e : m_events)
+        if (!isMark(e.category)) last = std::max(last, e.end_ns());
+    for (std::vector<Event>& stack : m_open)
+        for (Event& e : stack) {
+            e.duration_ns = std::max<std::int64_t>(0, last - e.start_ns);
+            m_events.push_back(e);
+            m_counters.add("range_without_end", ImportSeverity::Info);
+        }
+    m_open.clear();
+}
+
+void TraceBuilder::countFlows() {
+    // [name, id] of each start, to see which ends have one.
+    std::vector<std::pair<std::int32_t, std::int64_t>> starts;
+    std::int64_t ends = 0, unmatched = 0;
+    for (const Event& e : m_events)
+        if (e.category == EventCategory::FlowStart) starts.emplace_back(e.name, e.correlation);
+    std::sort(starts.begin(), starts.end());
+    for (const Event& e : m_events) {
+        if (!isFlow(e.category) || e.category == EventCategory::FlowStart) continue;
+        ++ends;
+        if (!std::binary_search(starts.begin(), starts.end(), std::pair(e.name, e.correlation)))
+            ++unmatched;
+    }
+    m_counters.add("flow_start", ImportSeverity::Info, std::ssize(starts));
+    m_counters.add("flow_end", ImportSeverity::Info, ends);
+    m_counters.add("flow_end_without_start", ImportSeverity::Info, unmatched);
+}
+
+std::int64_t TraceBuilder::originOf() const {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), first_mark = first;
+    for (const Event& e : m_events) {
+        if (e.category == EventCategory::Metadata) continue;
+        std::int64_t& least = isMark(e.category) ? first_mark : first;
+        least = std::min(least, e.start_ns);
+    }
+    if (first == std::numeric_limits<std::int64_t>::max()) first = first_mark;
+    return first == std::numeric_limits<std::int64_t>::max() ? 0 : first;
+}
+
+void TraceBuilder::assignRows() {
+    if (!std::is_sorted(m_events.begin(), m_events.end(), earlierOnTrack))
+        std::stable_sort(m_events.begin(), m_events.end(), earlierOnTrack);
+    std::int64_t overlaps = 0;
+    for (std::size_t begin = 0; begin < m_events.size();) {
+        std::size_t end = begin, marks = begin;
+        while (end < m_events.size() && m_events[end].track == m_events[begin].track) {
+            if (isMark(m_events[end].category))
+                m_events[end].sub_lane = kMarkRow;
+            else
+                marks = end + 1;
+            ++end;
+        }
+        assignRowsOf(std::span(m_events).subspan(begin, marks - begin), overlaps);
+        std::stable_sort(m_events.begin() + static_cast<std::ptrdiff_t>(begin),
+                         m_events.begin() + static_cast<std::ptrdiff_t>(end),
+                         [](const Event& a, const Event& b) { return a.sub_lane < b.sub_lane; });
+        begin = end;
+    }
+    m_counters.add("overlapping_device_work", ImportSeverity::Info, overlaps);
+}
+
+void TraceBuilder::nameTracks() {
+    const auto text = [](const auto& names, const std::string& key) {
+        const auto found = names.find(key);
+        return found == names.end() ? std::string() : found->second;
+    };
+    for (Track& t : m_tracks) {
+        const std::string process = text(m_process_names, t.process);
+        const std::string thread = text(m_thread_names, keyOf(t.process, t.thread));
+        if (t.device >= 0 || t.stream >= 0)
+            t.name = fmt::format("device {} stream {}", t.device, t.stream);
+        else
+            t.name = thread.empty() ? t.thread : fmt::format("{} {}", thread, t.thread);
+        if (!process.empty() && t.device < 0) t.name = fmt::format("{} · {}", process, t.name);
+    }
+}
+
+/// The user's step ranges become steps, numbered as the trace numbers them.
+void TraceBuilder::findSteps(RankTimeline& rank) const {
+    for (const Event& e : rank.events) {
+        const std::string_view text = rank.nameOf(e);
+        if (e.category != EventCategory::Annotation || !text.starts_with(kStepPrefix)) continue;
+        StepRecord step;
+        const char* begin = text.data() + kStepPrefix.size();
+        const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), step.step);
+        if (fault != std::errc()) continue;
+        step.start_ns = e.start_ns;
+        step.end_ns = e.end_ns();
+        rank.steps.push_back(step);
+    }
+    std::sort(rank.steps.begin(), rank.steps.end(),
+              [](const StepRecord& a, const StepRecord& b) { return a.start_ns < b.start_ns; });
+}
+
+TraceBuilder::Built TraceBuilder::finish() {
+    closeLeftOvers();
+    countFlows();
+    Built out;
+    out.origin_ns = originOf();
+    for (Event& e : m_events) {
+        // Metadata often carries no time or a wrong one.
+        e.start_ns = e.category == EventCategory::Metadata ? 0 : e.start_ns - out.origin_ns;
+    }
+    assignRows();
+    nameTracks();
+    out.rank.events = std::move(m_events);
+    out.rank.tracks = std::move(m_tracks);
+    out.rank.names = m_names.take();
+    findSteps(out.rank);
+    out.rank.counters["first_timestamp_ns"] = fmt::format("{}", out.origin_ns);
+    out.counters = std::move(m_counters);
+    return out;
+}
+
+}  // namespace piper

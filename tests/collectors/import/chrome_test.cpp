@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other readers of Chrome traces stumble over.
+#include <gmock/gmock.h>
+
+#include "tests/collectors/import/import_support.h"
+
+namespace piper::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string kernel(int ts, int dur, const std::string& name = "gemm", int stream = 7) {
+    return fmt::format(R"({{"ph":"X","cat":"kernel","name":"{}","pid":0,"tid":{},"ts":{},"dur":{},)"
+                       R"("args":{{"device":0,"stream":{},"correlation":{}}}}})",
+                       name, stream, ts, dur, stream, ts);
+}
+
+std::string document(const std::string& events, const std::string& before = "") {
+    return "{" + before + R"("traceEvents": [)" + events + "]}";
+}
+
+ImportedRun import(std::string_view text, const std::string& name = "trace.json") {
+    const TextFile file(text, name);
+    Result<ImportedRun> run = importChrome(file.path());
+    EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().text());
+    return run.ok() ? std::move(run).value() : ImportedRun{};
+}
+
+std::size_t numEvents(const ImportedRun& run) {
+    return run.run.ranks.empty() ? 0 : run.run.ranks[0].events.size();
+}
+
+TEST(Chrome, ABareArrayWithOrWithoutItsClosingBracket) {
+    const std::string two = kernel(10, 5) + "," + kernel(20, 5);
+    for (const std::string& text :
+         {"[" + two + "]", "[" + two + ",]", "[" + two, "[" + two + ",\n"}) {
+        const ImportedRun run = import(text);
+        EXPECT_EQ(numEvents(run), 2U) << text;
+        EXPECT_FALSE(run.counters.lostData()) << run.counters.text();
+    }
+}
+
+TEST(Chrome, TimesAsTextAndIdsAsText) {
+    const ImportedRun run = import(document(
+        R"({"ph":"X","cat":"Kernel","name":"k","pid":"0","tid":"stream 7","ts":"12.5","dur":"0.25",)"
+        R"("args":{"device":"3","stream":"9"}},)"
+        R"({"ph":"s","id":"0x10","pid":1,"tid":2,"ts":12,"cat":"ac2g","name":"ac2g"})"));
+    ASSERT_EQ(numEvents(run), 2U);
+    const RankTimeline& rank = run.run.ranks[0];
+    EXPECT_EQ(rank.events[0].duration_ns, 250);
+    EXPECT_EQ(rank.trackOf(rank.events[0])->device, 3);
+    EXPECT_EQ(rank.trackOf(rank.events[0])->stream, 9);
+    EXPECT_EQ(rank.events[1].correlation, 16);
+    EXPECT_EQ(rank.events[1].category, EventCategory::FlowStart);
+    EXPECT_EQ(rank.counters.at("first_timestamp_ns"), "12500");
+}
+
+TEST(Chrome, OverlappingKernelsGetRowsOfTheirOwnAndNoneIsLost) {
+    const ImportedRun run = import(document(kernel(10, 20) + "," + kernel(15, 20) + "," +
+                                            kernel(30, 5) + "," + kernel(12, 1, "tiny")));
+    const auto& events = run.run.ranks[0].events;
+    ASSERT_EQ(events.size(), 4U);
+    for (const Event& a : events)
+        for (const Event& b : events)
+            EXPECT_TRUE(&a == &b || a.sub_lane != b.sub_lane || a.end_ns() <= b.start_ns ||
+                        b.end_ns() <= a.start_ns);
+    EXPECT_EQ(run.counters.count("overlapping_device_work"), 2);
+}
+
+TEST(Chrome, UnmatchedFlowEndsAreKeptAndCounted) {
+    const ImportedRun run = import(document(
+        R"({"ph":"s","id":1,"pid":1,"tid":1,"ts":1,"cat":"ac2g","name":"ac2g"},)"
+        R"({"ph":"f","id":1,"pid":0,"tid":7,"ts":2,"cat":"ac2g","name":"ac2g","bp":"e"},)"
+        R"({"ph":"f","id":2,"pid":0,"tid":7,"ts":3,"cat":"ac2g","name":"ac2g","bp":"e"})"));
+    EXPECT_EQ(numEvents(run), 3U);
+    EXPECT_EQ(run.counters.count("flow_end_without_start"), 1);
+    EXPECT_FALSE(run.counters.lostData());
+}
+
+TEST(Chrome, BeginAndEndAreJoinedByTrackInnermostFirst) {
+    const ImportedRun run = import(document(
+        R"({"ph":"B","name":"outer","pid":1,"tid":1,"ts":1},{"ph":"B","name":"inner","pid":1,"tid":1,"ts":2},)"
+        R"({"ph":"E","pid":1,"tid":1,"ts":3},{"ph":"E","pid":1,"tid":1,"ts":5},)"
+        R"({"ph":"E","pid":1,"tid":1,"ts":6},{"ph":"B","name":"open","pid":1,"tid":1,"ts":7})"));
+    const RankTimeline& rank = run.run.ranks[0];
+    std::map<std::string, std::int64_t> lengths;
+    for (const Event& e : rank.events) lengths[std::string(rank.nameOf(e))] = e.duration_ns;
+    EXPECT_EQ(lengths.at("outer"), 4000);
+    EXPECT_EQ(lengths.at("inner"), 1000);
+    EXPECT_EQ(run.counters.count("end_without_begin"), 1);
+    EXPECT_EQ(run.counters.count("range_without_end"), 1);
+    EXPECT_EQ(rank.counters.at("trace_events"), "6");
+}
+
+TEST(Chrome, ControlCharactersAndEscapesInNames) {
+    const ImportedRun run =
+        import(document(kernel(1, 1, "a\tb") + "," + kernel(3, 1, R"(q\"x\u00e4)")));
+    const RankTimeline& rank = run.run.ranks[0];
+    ASSERT_EQ(rank.events.size(), 2U);
+    EXPECT_EQ(rank.nameOf(rank.events[0]), "a\tb");
+    EXPECT_EQ(rank.nameOf(rank.events[1]), "q\"xä");
+    EXPECT_EQ(run.counters.count("control_character"), 1);
+    EXPECT_FALSE(run.counters.lostData());
+}
+
+TEST(Chrome, ABrokenEventCostsOnlyItself) {
+    const std::string broken = R"({"ph":"X","cat":"kernel" "name":1,,"ts":5})";
+    const ImportedRun run =
+        import(document(kernel(1, 1) + "," + broken + "," + kernel(3, 1) + "," + kernel(5, 1)));
+    EXPECT_EQ(numEvents(run), 3U);
+    EXPECT_EQ(run.counters.count("malformed_event"), 1);
+    EXPECT_TRUE(run.counters.lostData());
+    EXPECT_THAT(run.counters.text(), HasSubstr("at byte"));
+}
+
+TEST(Chrome, EachPrefixOfAFileGivesItsWholeEventsAndSaysThatItIsCut) {
+    std::string events;
+    for (int i = 0; i < 8; ++i) events += (i ? "," : "") + kernel(10 * i, 5);
+    const std::string text =
+        document(events, R"("schemaVersion": 1, "distributedInfo": {"rank": 3},)");
+    const std::size_t first = text.find('[') + 1;
+    for (std::size_t size = first; size + 1 < text.size(); size += 7) {
+        const ImportedRun run = import(std::string_view(text).substr(0, size));
+        const auto whole = static_cast<std::size_t>(
+            std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size), '}') / 2);
+        EXPECT_LE(numEvents(run), whole);
+        EXPECT_GE(numEvents(run) + 1, whole);
+        EXPECT_TRUE(run.counters.lostData()) << size;
+        EXPECT_EQ(run.run.ranks[0].rank, RankId(3));
+    }
+}
+
+TEST(Chrome, ATruncatedGzipGivesWhatCameBefore) {
+    const std::string whole = readText(traceFile("hta/trace_filter__sampled_rank-0.json.gz"));
+    const ImportedRun run =
+        import(std::string_view(whole).substr(0, whole.size() / 2), "t.json.gz");
+    EXPECT_GT(numEvents(run), 500U);
+    EXPECT_LT(numEvents(run), 4855U);
+    EXPECT_EQ(run.counters.count("source_damaged"), 1);
+    EXPECT_THAT(run.counters.text(), HasSubstr("ends too early"));
+}
+
+TEST(Chrome, WhatIsNoTraceIsRefusedWithItsReason) {
+    for (const auto& [text, reason] :
+         {std::pair{"", "empty"}, std::pair{"{}", "no trace events"}, std::pair{"12", "neither"},
+          std::pair{R"({"a": 1})", "no trace events"},
+          std::pair{R"({"traceEvents": 5})", "no trace"},
+          std::pair{"{not json", "no key at byte"}}) {
+        const TextFile file(text);
+        const Result<ImportedRun> run = importChrome(file.path());
+        ASSERT_FALSE(run.ok()) << text;
+        EXPECT_EQ(run.error().code, ErrorCode::InvalidInput);
+        EXPECT_THAT(run.error().text(), HasSubstr(reason));
+        EXPECT_THAT(run.error().text(), HasSubstr(file.path().string()));
+    }
+    EXPECT_EQ(importChrome("/nowhere/x.json").error().code, ErrorCode::NotFound);
+}
+
+TEST(Chrome, ProfilerStepsBecomeSteps) {
+    const ImportedRun run = import(document(
+        R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#12","pid":1,"tid":1,"ts":1,"dur":10},)"
+        R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#13","pid":1,"tid":1,"ts":11,"dur":9})"));
+    ASSERT_EQ(run.run.ranks[0].steps.size(), 2U);
+    EXPECT_EQ(run.run.ranks[0].steps[1].step, 13);
+    EXPECT_EQ(run.run.ranks[0].steps[1].start_ns, 10000);
+}
+
+TEST(Chrome, ARankComesFromTheFileOrItsName) {
+    EXPECT_EQ(import(document(kernel(1, 1)), "worker5.pt.trace.json").run.ranks[0].rank, RankId(5));
+    EXPECT_EQ(import(document(kernel(1, 1)), "x_rank-12.json").run.ranks[0].rank, RankId(12));
+    EXPECT_EQ(import(document(kernel(1, 1)), "frank.json").run.ranks[0].rank, RankId(0));
+    EXPECT_EQ(import(document(kernel(1, 1), R"("distributedInfo": {"rank": 2, "world_size": 4},)"),
+                     "rank7.json")
+                  .run.ranks[0]
+                  .rank,
+              RankId(2));
+}
+
+}  // namespace
+}  // namespace piper::test
