@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "core/cost/cost.h"
 #include "core/plan/pipeline_shape.h"
 #include "core/resources/memory.h"
+#include "core/schedule/chunk_split.h"
 #include "core/schedule/lane_matrix.h"
-#include "core/schedule/stage_split.h"
 
 // Concept: a layer is what a stage of two has more than a stage of one; the embedding and the head
 // are what is left of the outer stages then. So the pieces come from the very slots and tables that
@@ -50,9 +51,15 @@ StageProbe probe(const Plan& plan, StageId stage) {
     return out;
 }
 
+/// What the pieces keep without being recomputed as a whole: selective recompute is part of them.
+Recompute keptRecompute(const Plan& plan) {
+    return plan.recompute.granularity == RecomputeGranularity::Selective ? plan.recompute
+                                                                         : Recompute{};
+}
+
 SplitPiece layerPiece(const Plan& plan, LayerKind kind) {
     Plan keep = plan, again = plan;
-    keep.recompute = {};
+    keep.recompute = keptRecompute(plan);
     again.recompute = {};
     again.recompute.granularity = RecomputeGranularity::Full;
     const Plan one = probePlan(keep, kind, 1), two = probePlan(keep, kind, 2);
@@ -74,7 +81,7 @@ SplitPiece layerPiece(const Plan& plan, LayerKind kind) {
 /// The embedding (stage 0) or the head (stage 1) of a plan whose layers are like `layer`.
 SplitPiece endPiece(const Plan& plan, LayerKind kind, const SplitPiece& layer, StageId stage) {
     Plan keep = plan;
-    keep.recompute = {};
+    keep.recompute = keptRecompute(plan);
     const StageProbe stage_of_one = probe(probePlan(keep, kind, 1), stage);
     SplitPiece piece;
     piece.time = stage_of_one.time - layer.time;
@@ -86,30 +93,135 @@ SplitPiece endPiece(const Plan& plan, LayerKind kind, const SplitPiece& layer, S
     return piece;
 }
 
+/// Layers, embedding and head of a plan.
+struct Pieces {
+    std::vector<SplitPiece> layers;
+    SplitPiece embedding, head;
+};
+
+Pieces piecesOf(const Plan& plan) {
+    Pieces out;
+    std::map<LayerKind, SplitPiece> pieces;
+    for (const LayerKind kind : plan.model.layers) {
+        const auto [at, added] = pieces.try_emplace(kind);
+        if (added) at->second = layerPiece(plan, kind);
+        out.layers.push_back(at->second);
+    }
+    const LayerKind first = plan.model.layers.front(), last = plan.model.layers.back();
+    out.embedding = endPiece(plan, first, pieces[first], StageId(0));
+    out.head = endPiece(plan, last, pieces[last], StageId(1));
+    return out;
+}
+
+/// Micro-batches that a rank holds by chunk, at the moments that none other covers.
+std::vector<std::vector<std::int64_t>> heldMoments(const std::vector<Slot>& row,
+                                                   std::size_t chunks) {
+    std::vector<std::vector<std::int64_t>> most;
+    std::vector<std::int64_t> held(chunks, 0);
+    const auto covers = [](const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+        return std::ranges::equal(a, b, std::greater_equal<>());
+    };
+    for (const Slot& slot : row) {
+        if (slot.kind == Slot::Kind::Backward || slot.kind == Slot::Kind::WeightGrad)
+            --held[slot.model_chunk.index()];
+        if (slot.kind != Slot::Kind::Forward) continue;
+        ++held[slot.model_chunk.index()];
+        if (std::ranges::any_of(most, [&](const auto& moment) { return covers(moment, held); }))
+            continue;
+        std::erase_if(most, [&](const auto& moment) { return covers(held, moment); });
+        most.push_back(held);
+    }
+    return most;
+}
+
+/// Bytes of a device for what the allocator hands out.
+Bytes allocatorCapacity(const Plan& plan) {
+    const DeviceReserve reserve = deviceReserve(plan);
+    const Bytes outside = reserve.total(Bytes(0.0));
+    return (plan.cluster.device.memory - outside) / (1.0 + reserve.allocator_slack);
+}
+
+/// What the plan's own recompute leaves open: none, its blocks, or every number of layers.
+void setRecompute(ChunkSplitProblem& problem, const Plan& plan) {
+    const Recompute& r = plan.recompute;
+    if (r.granularity == RecomputeGranularity::Selective) return;
+    problem.most_recompute = plan.model.num_layers;
+    if (r.granularity == RecomputeGranularity::None) return;
+    if (r.method == RecomputeMethod::Block && r.num_layers > 0)
+        problem.most_recompute = r.num_layers;
+    problem.least_recompute = problem.most_recompute;
+}
+
+/// Rules that hold whatever the split is.
+Status checkRules(Plan plan, const std::vector<std::int64_t>& stage_layers) {
+    plan.stage_layers = stage_layers;
+    const std::vector<Violation> violations = validatePlan(plan);
+    if (violations.empty()) return {};
+    return fail(ErrorCode::RuleBroken, "{}: {}", violations.front().rule,
+                violations.front().message);
+}
+
 }  // namespace
 
 Result<SplitProblem> splitProblem(const Plan& plan, Bytes capacity) {
     const PipelineShape shape = pipelineShape(plan);
     if (shape.chunks() != 1)
         return fail(ErrorCode::Unsupported,
-                    "{} with {} model chunks a rank: the split is solved for one; leave "
-                    "stage_layers out or set vpp=1",
+                    "{} with {} model chunks a rank: this split is of one; splitChunks takes "
+                    "several",
                     toText(plan.schedule), shape.chunks());
     SplitProblem problem;
-    std::map<LayerKind, SplitPiece> pieces;
-    for (const LayerKind kind : plan.model.layers) {
-        const auto [at, added] = pieces.try_emplace(kind);
-        if (added) at->second = layerPiece(plan, kind);
-        problem.layers.push_back(at->second);
-    }
-    const LayerKind first = plan.model.layers.front(), last = plan.model.layers.back();
-    problem.embedding = endPiece(plan, first, pieces[first], StageId(0));
-    problem.head = endPiece(plan, last, pieces[last], StageId(1));
+    Pieces pieces = piecesOf(plan);
+    problem.layers = std::move(pieces.layers);
+    problem.embedding = pieces.embedding;
+    problem.head = pieces.head;
     for (std::size_t s = 0; s < static_cast<std::size_t>(plan.layout.pp); ++s)
         problem.in_flight.push_back(inFlightBound(shape, StageId(s)));
     problem.capacity = capacity;
     problem.recompute = SplitRecompute::First;
     return problem;
+}
+
+Result<ChunkSplitProblem> chunkSplitProblem(const Plan& plan) {
+    ChunkSplitProblem problem;
+    problem.shape = pipelineShape(plan);
+    PIPER_ASSIGN(const SlotTable slots, makeSlots(problem.shape));
+    for (const std::vector<Slot>& row : slots)
+        problem.in_flight.push_back(
+            heldMoments(row, static_cast<std::size_t>(problem.shape.chunks())));
+    Pieces pieces = piecesOf(plan);
+    problem.layers = std::move(pieces.layers);
+    problem.embedding = pieces.embedding;
+    problem.head = pieces.head;
+    problem.capacity = allocatorCapacity(plan);
+    setRecompute(problem, plan);
+    return problem;
+}
+
+Result<BalancedPlan> balancedPlan(const Plan& plan) {
+    const std::int64_t positions = plan.layout.pp * plan.layout.vpp;
+    std::vector<std::int64_t> given = plan.stage_layers;
+    if (given.empty() && positions > 0)
+        given = balancedStageLayers(plan.model.num_layers, positions);
+    PIPER_TRY(checkRules(plan, given));
+    PIPER_ASSIGN(const ChunkSplitProblem problem, chunkSplitProblem(plan));
+    BalancedPlan out;
+    PIPER_ASSIGN(out.split, splitChunks(problem));
+    out.plan = plan;
+    out.plan.stage_layers = out.split.stage_layers;
+    const bool open = plan.recompute.granularity == RecomputeGranularity::None;
+    if (out.split.recompute_layers > 0 && open) {
+        out.plan.recompute.granularity = RecomputeGranularity::Full;
+        out.plan.recompute.num_layers = out.split.recompute_layers;
+    }
+    PIPER_TRY(checkRules(out.plan, out.split.stage_layers));
+    out.even = evaluateSplit(problem, given, out.split.recompute_layers);
+    if (problem.shape.chunks() == 1 && open) {
+        PIPER_ASSIGN(const SplitProblem each, splitProblem(plan, problem.capacity));
+        const Result<StageSplit> own = splitStages(each);
+        if (own.ok()) out.recomputed = own->recomputed;
+    }
+    return out;
 }
 
 }  // namespace piper
