@@ -42,6 +42,8 @@ void addCheck(CommandSet& commands);
 void addPredict(CommandSet& commands);
 void addSearch(CommandSet& commands);
 void addPlacement(CommandSet& commands);
+void addCapacity(CommandSet& commands);
+void addSensitivity(CommandSet& commands);
 void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);

@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
     piper::app::addPredict(commands);
     piper::app::addSearch(commands);
     piper::app::addPlacement(commands);
+    piper::app::addCapacity(commands);
+    piper::app::addSensitivity(commands);
     piper::app::addValidate(commands);
     piper::app::addRun(commands);
     piper::app::addSession(commands);

@@ -5,6 +5,7 @@
 
 #include "app/files/files.h"
 #include "core/base/json.h"
+#include "core/schedule/chunk_split.h"
 
 namespace piper::app {
 
@@ -35,8 +36,10 @@ void addPlanOptions(CLI::App& app, PlanOptions& options) {
         ->check(CLI::PositiveNumber);
     app.add_option("--recompute", options.recompute,
                    "none, full or modules: \"moe_act,layernorm\"; default: none");
-    app.add_option("--stage-layers", options.stage_layers,
-                   "Layers of each stage chunk, \"8/7/7/8\", or a Megatron layout string");
+    app.add_option(
+        "--stage-layers", options.stage_layers,
+        "Layers of each stage chunk, \"8/7/7/8\", a Megatron layout string, or best: the "
+        "split whose slowest rank is the fastest");
     app.add_option("--zero-stage", options.zero_stage, "0 to 3; default: 0");
 }
 
@@ -66,6 +69,8 @@ Result<Plan> workloadFrom(const PlanOptions& options) {
 }
 
 namespace {
+
+constexpr std::string_view kBestSplit = "best";
 
 Status setRecompute(Plan& plan, const std::string& text) {
     for (const EnumName<RecomputeGranularity>& row : enumNames<RecomputeGranularity>()) {
@@ -118,7 +123,10 @@ Status applyPlanOptions(Plan& plan, const PlanOptions& options) {
         PIPER_ASSIGN(plan.schedule, parseEnum<ScheduleKind>(options.schedule, "schedule"));
     }
     if (!options.recompute.empty()) PIPER_TRY(setRecompute(plan, options.recompute));
-    if (!options.stage_layers.empty()) PIPER_TRY(setStageLayers(plan, options.stage_layers));
+    const bool best = options.stage_layers == kBestSplit;
+    if (best) plan.stage_layers.clear();
+    if (!options.stage_layers.empty() && !best)
+        PIPER_TRY(setStageLayers(plan, options.stage_layers));
     if (options.zero_stage) plan.zero_stage = *options.zero_stage;
     if (options.micro_batch_size > 0) plan.micro_batch_size = options.micro_batch_size;
     return {};
@@ -156,6 +164,10 @@ Result<Plan> planFrom(const PlanOptions& options) {
     PIPER_TRY(applyPlanOptions(plan, options));
     if (options.plan.empty() && options.global_batch_size == 0)
         plan.global_batch_size = plan.micro_batch_size * plan.layout.dp * 4 * plan.layout.pp;
+    if (options.stage_layers == kBestSplit) {
+        PIPER_ASSIGN(BalancedPlan balanced, balancedPlan(plan));
+        plan = std::move(balanced.plan);
+    }
     return plan;
 }
 

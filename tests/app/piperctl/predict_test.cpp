@@ -31,6 +31,25 @@ TEST(PiperctlPredict, APlanThatDoesNotFitIsANegativeAnswer) {
     EXPECT_EQ(document(r).at("memory").at("verdict").get<std::string>(), "does_not_fit");
 }
 
+TEST(PiperctlPredict, TheBestSplitFitsAndIsFasterThanTheEvenOne) {
+    const auto predicted = [](const std::string& split, const std::string& recompute) {
+        const CommandResult r =
+            piperctl({"predict", "--model", example("configs/DeepSeek-V3.json"), "--cluster",
+                      "H200 SXM:32", "--layout", "pp=8 ep=32 vpp=2", "--zero-stage", "1", "--json",
+                      "--recompute", recompute, "--stage-layers", split});
+        EXPECT_TRUE(document(r).contains("step_seconds")) << r.error_output;
+        return document(r);
+    };
+    const std::string even = "4/4/4/4/4/4/4/3/3/4/4/4/4/4/4/3";
+    EXPECT_LT(predicted("best", "full").at("step_seconds").get<double>(),
+              predicted(even, "full").at("step_seconds").get<double>());
+    // Without recompute nothing fits: the best split comes with the layers it takes.
+    EXPECT_EQ(predicted(even, "none").at("memory").at("verdict").get<std::string>(),
+              "does_not_fit");
+    EXPECT_NE(predicted("best", "none").at("memory").at("verdict").get<std::string>(),
+              "does_not_fit");
+}
+
 TEST(PiperctlSearch, RanksFeasiblePlansAndSaysWhyOthersLost) {
     const CommandResult r = piperctl(
         {"search", "--model", example("configs/Mixtral-8x7B-v0.1.json"), "--cluster", "H100 SXM:8",
