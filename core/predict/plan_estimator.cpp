@@ -343,6 +343,56 @@ struct HeldRange {
 
 }  // namespace
 
+/// By class of chunk, of one micro-batch.
+struct PlanEstimator::Held {
+    std::array<HeldRange, kChunkClasses> classes;
+
+    /// Least and most when a slot begins.
+    [[nodiscard]] std::pair<Bytes, Bytes> at(const SlotMoment& moment) const {
+        Bytes low, high;
+        for (std::size_t c = 0; c < kChunkClasses; ++c) {
+            if (!classes[c].any) continue;
+            const double whole = moment.whole[c], late = moment.late[c];
+            low += classes[c].whole_low * whole + classes[c].late_low * late;
+            high += classes[c].whole_high * whole + classes[c].late_high * late;
+        }
+        return {low, high};
+    }
+};
+
+PlanEstimator::Held PlanEstimator::heldOf(LayoutPrices& prices, std::size_t stage) {
+    Held out;
+    const std::int64_t chunks = m_shape.chunks();
+    for (std::int64_t c = 0; c < chunks; ++c) {
+        const ChunkSlots& own = chunk(prices, use(stage, ModelChunkId(number(c))));
+        const Bytes whole = own.net[at(Slot::Kind::Forward)];
+        out.classes[static_cast<std::size_t>(chunkClass(c, chunks))].add(
+            whole, whole + own.net[at(Slot::Kind::InputGrad)]);
+    }
+    return out;
+}
+
+/// Before any pair is written out: what lives all the time and what its slots begin with.
+std::optional<PlanEstimate> PlanEstimator::beyond(LayoutPrices& prices,
+                                                  const std::vector<RankMoments>& ranks,
+                                                  const DeviceReserve& reserve, Bytes limit) {
+    for (std::size_t s = 0; s < ranks.size(); ++s) {
+        const StageId stage(number(static_cast<std::int64_t>(s)));
+        const Held held = heldOf(prices, s);
+        Bytes most;
+        for (const SlotMoment& moment : ranks[s].moments)
+            most = std::max(most, held.at(moment).first);
+        const Bytes least = reserve.total(state(prices, stage, content(s)).persistent + most);
+        if (least <= limit) continue;
+        PlanEstimate out;
+        out.complete = false;
+        out.device_total = out.device_total_low = least;
+        out.peak_stage = stage;
+        return out;
+    }
+    return std::nullopt;
+}
+
 PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_t stage,
                                                 const RankMoments& moments) {
     StageSum out;
@@ -387,22 +437,11 @@ PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_
 
 void PlanEstimator::findPeak(LayoutPrices& prices, std::size_t stage, const RankMoments& moments,
                              StageSum& out) {
-    std::array<HeldRange, kChunkClasses> held;
     const std::int64_t chunks = m_shape.chunks();
-    for (std::int64_t c = 0; c < chunks; ++c) {
-        const ChunkSlots& own = chunk(prices, use(stage, ModelChunkId(number(c))));
-        const Bytes whole = own.net[at(Slot::Kind::Forward)];
-        held[static_cast<std::size_t>(chunkClass(c, chunks))].add(
-            whole, whole + own.net[at(Slot::Kind::InputGrad)]);
-    }
+    const Held held = heldOf(prices, stage);
     for (const SlotMoment& moment : moments.moments) {
         const SlotForm& form = moments.forms[moment.form].form;
-        Bytes low, high;
-        for (std::size_t c = 0; c < kChunkClasses; ++c) {
-            if (!held[c].any) continue;
-            low += held[c].whole_low * moment.whole[c] + held[c].late_low * moment.late[c];
-            high += held[c].whole_high * moment.whole[c] + held[c].late_high * moment.late[c];
-        }
+        const auto [low, high] = held.at(moment);
         const std::size_t k = form.paired ? 0 : at(form.kind);
         Bytes peak_low = m_slots[moment.form]->peak[k], peak_high = peak_low;
         if (!form.paired && chunkClass(form.chunk.value, chunks) == ChunkClass::Middle)
@@ -441,7 +480,7 @@ std::int64_t boundNs(const PipelineShape& shape, const std::vector<Sum>& sums) {
 
 }  // namespace
 
-Result<PlanEstimate> PlanEstimator::estimate() {
+Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
     PIPER_TRY(supported());
     m_shape = pipelineShape(m_plan);
     const std::vector<RankMoments>* ranks = moments();
@@ -452,6 +491,8 @@ Result<PlanEstimate> PlanEstimator::estimate() {
     m_message_ns = messageNs();
     LayoutPrices& prices = layout(splitsBackward(m_plan.schedule));
     const DeviceReserve reserve = deviceReserve(m_plan);
+    if (limit && paired(m_shape.kind))
+        if (auto out = beyond(prices, *ranks, reserve, *limit)) return std::move(*out);
     std::vector<StageSum> sums;
     sums.reserve(ranks->size());
     PlanEstimate out;

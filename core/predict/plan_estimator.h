@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/base/result.h"
 #include "core/cost/cost.h"
 #include "core/plan/plan.h"
+#include "core/resources/memory.h"
 #include "core/schedule/closed_form.h"
 #include "core/schedule/slot_moments.h"
 #include "core/schedule/slot_pieces.h"
@@ -29,6 +31,7 @@ struct PlanEstimate {
     /// they hold: the truth lies between.
     Bytes device_total_low;
     StageId peak_stage;
+    bool complete = true;  ///< false: device_total alone is known, and it may be higher
 };
 
 /// True for schedules that run input and weight gradients in slots of their own.
@@ -52,7 +55,8 @@ public:
     [[nodiscard]] Plan& plan() { return m_plan; }
     /// Errors: RuleBroken where the schedule has no slots; Unsupported for a routing histogram with
     /// a row for each layer and for off-loaded activations, which are not the same in all stages.
-    [[nodiscard]] Result<PlanEstimate> estimate();
+    /// With a limit, of a schedule with pairs that needs more only that it does (not `complete`).
+    [[nodiscard]] Result<PlanEstimate> estimate(std::optional<Bytes> limit = {});
 
     /// Layouts priced so far.
     [[nodiscard]] std::size_t numPriced() const { return m_layouts.size(); }
@@ -90,6 +94,7 @@ private:
         bool sends_forward = false;
     };
     struct StageSum;
+    struct Held;
 
     [[nodiscard]] Status supported() const;
     [[nodiscard]] Key layoutKey(bool split, const Recompute& recompute);
@@ -107,6 +112,10 @@ private:
     [[nodiscard]] const ChunkSlots& chunk(LayoutPrices& prices, const ChunkUse& use);
     [[nodiscard]] const ChunkSlots& pair(LayoutPrices& prices, std::size_t stage,
                                          const SlotForm& form);
+    [[nodiscard]] Held heldOf(LayoutPrices& prices, std::size_t stage);
+    [[nodiscard]] std::optional<PlanEstimate> beyond(LayoutPrices& prices,
+                                                     const std::vector<RankMoments>& ranks,
+                                                     const DeviceReserve& reserve, Bytes limit);
     void findPeak(LayoutPrices& prices, std::size_t stage, const RankMoments& moments,
                   StageSum& out);
     [[nodiscard]] StageSum stageSum(LayoutPrices& prices, std::size_t stage,

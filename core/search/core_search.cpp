@@ -35,6 +35,7 @@ void CoreSearch::refuse(const SearchPoint& point, const std::vector<Violation>& 
 }
 
 void CoreSearch::tooLarge(const SearchPoint& point, const PlanEstimate& estimate) {
+    if (!estimate.complete) return;  // what it lacks is not known
     if (!m_tally.too_large || estimate.device_total < m_tally.too_large->estimate.device_total)
         m_tally.too_large = SearchTally::TooLarge{point, estimate};
 }
@@ -60,7 +61,7 @@ std::vector<int> CoreSearch::legalZeroStages(SearchPoint point) {
 std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
     m_choices.apply(point, m_estimator.plan());
     ++m_tally.evaluated;
-    Result<PlanEstimate> out = m_estimator.estimate();
+    Result<PlanEstimate> out = m_estimator.estimate(m_limit);
     if (!out.ok()) return std::nullopt;
     if (fits(*out)) ++m_tally.feasible;
     return std::move(out).value();
@@ -162,8 +163,9 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
     for (const int stage : zero_stages) {
         point.saving = {.zero_stage = stage};
         const auto fastest = estimate(point);
-        if (!fastest || fastest->bound_ns > limit_ns) continue;
-        if (best && fastest->step_ns >= best->estimate.step_ns) continue;
+        if (!fastest) continue;
+        if (fastest->complete && fastest->bound_ns > limit_ns) continue;
+        if (fastest->complete && best && fastest->step_ns >= best->estimate.step_ns) continue;
         if (fits(*fastest) && offer(point, *fastest, best)) continue;
         chooseSaving(point, best);
     }
