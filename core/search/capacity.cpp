@@ -29,6 +29,9 @@ SearchSpace frugal(SearchSpace space) {
         space.base.recompute = {};
         space.base.recompute.granularity = RecomputeGranularity::Full;
     });
+    // These take no memory: the base's stand for all of them.
+    for (const char* key : {"rank_order", "algorithm"}) decide(key, [] {});
+    decide("chunks", [&] { space.base.all_to_all.chunks = 1; });
     return space;
 }
 
