@@ -18,19 +18,6 @@ struct CompareOptions {
     std::string rule{CommunicationRule::kDefault};
 };
 
-Outcome runCompare(const CompareOptions& options, bool json) {
-    PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
-    PIPER_ASSIGN(const Run a, workspace.readRun(options.a));
-    PIPER_ASSIGN(const Run b, workspace.readRun(options.b));
-    const Comparison comparison = compareRuns(a, b, options.skip_steps);
-    if (json)
-        printJson(comparisonJson(a, b, comparison));
-    else
-        fmt::print("{}", comparisonTable(a, b, comparison));
-    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
-    return workspace.damage().empty() ? 0 : 1;
-}
-
 /// Sums over the device work of a run, chunk by chunk: constant memory beside its intervals.
 Result<DeviceStatistics> deviceStatisticsOf(Workspace& workspace, const Run& header,
                                             const CommunicationRule& rule) {
@@ -43,6 +30,45 @@ Result<DeviceStatistics> deviceStatisticsOf(Workspace& workspace, const Run& hea
     return sum.finish();
 }
 
+bool isTrace(const Run& header) {
+    return header.notes.contains("format");
+}
+
+Outcome compareTraces(Workspace& workspace, const Run& a, const Run& b,
+                      const CommunicationRule& rule, bool json) {
+    PIPER_ASSIGN(const DeviceStatistics in_a, deviceStatisticsOf(workspace, a, rule));
+    PIPER_ASSIGN(const DeviceStatistics in_b, deviceStatisticsOf(workspace, b, rule));
+    const DeviceComparison comparison = compareDevices(a, in_a, b, in_b);
+    if (json)
+        printJson(deviceComparisonJson(a, b, comparison));
+    else
+        fmt::print("{}", deviceComparisonTable(a, b, comparison));
+    return workspace.damage().empty() ? 0 : 1;
+}
+
+Outcome runCompare(const CompareOptions& options, bool json) {
+    PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
+    PIPER_ASSIGN(const CommunicationRule rule, CommunicationRule::parse(options.rule));
+    PIPER_ASSIGN(Run a, workspace.readHeader(options.a));
+    PIPER_ASSIGN(Run b, workspace.readHeader(options.b));
+    if (isTrace(a) && isTrace(b)) return compareTraces(workspace, a, b, rule, json);
+    PIPER_ASSIGN(a, workspace.readRun(options.a));
+    PIPER_ASSIGN(b, workspace.readRun(options.b));
+    Comparison comparison = compareRuns(a, b, options.skip_steps);
+    for (const Run* run : {&a, &b})
+        if (isTrace(*run))
+            comparison.warnings.push_back(
+                fmt::format("run '{}' is an imported trace: its phases are not known", run->name));
+    Json document = comparisonJson(a, b, comparison);
+    document["kernels"] = Json::array();
+    if (json)
+        printJson(document);
+    else
+        fmt::print("{}", comparisonTable(a, b, comparison));
+    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
+    return workspace.damage().empty() ? 0 : 1;
+}
+
 Outcome runStats(const CompareOptions& options, bool json) {
     PIPER_ASSIGN(const CommunicationRule rule, CommunicationRule::parse(options.rule));
     PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
@@ -52,7 +78,7 @@ Outcome runStats(const CompareOptions& options, bool json) {
         PIPER_ASSIGN(Run run, workspace.readHeader(summary.name));
         PIPER_ASSIGN(const DeviceStatistics devices, deviceStatisticsOf(workspace, run, rule));
         // The phases of an imported trace are not known: its events need not be in memory.
-        if (!run.notes.contains("format")) {
+        if (!isTrace(run)) {
             PIPER_ASSIGN(run, workspace.readRun(summary.name));
         }
         const RunStatistics statistics = computeStatistics(run, options.skip_steps);
@@ -61,7 +87,7 @@ Outcome runStats(const CompareOptions& options, bool json) {
         document["runs"].push_back(std::move(entry));
         if (json) continue;
         fmt::print("{}", statisticsTable(run, statistics));
-        if (run.notes.contains("format")) fmt::print("{}", deviceTable(run, devices));
+        if (isTrace(run)) fmt::print("{}", deviceTable(run, devices));
         fmt::print("\n");
     }
     document["format_version"] = 1;
@@ -81,6 +107,8 @@ void addCompare(CommandSet& commands) {
     compare_app.add_option("file", compare->file, "Workspace file")->required();
     compare_app.add_option("a", compare->a, "First run")->required();
     compare_app.add_option("b", compare->b, "Second run")->required();
+    compare_app.add_option("--comm-rule", compare->rule,
+                           "Of traces: expression, in any case, of kernels that are communication");
     compare_app
         .add_option("--skip-steps", compare->skip_steps, "Warm-up steps of measured runs left out")
         ->capture_default_str();

@@ -119,9 +119,12 @@ void DeviceAccumulator::addDevice(Device& device, DeviceStatistics& out) {
     std::int64_t last = work.front().end;
     for (const Work& w : work) {
         last = std::max(last, w.end);
-        out.memcpy += w.category == EventCategory::Memcpy ? 1 : 0;
-        out.memset += w.category == EventCategory::Memset ? 1 : 0;
-        if (!isKernel(w)) continue;
+        if (!isKernel(w)) {
+            const bool copy = w.category == EventCategory::Memcpy;
+            ++(copy ? out.memcpy : out.memset);
+            (copy ? out.memcpy_sum_ns : out.memset_sum_ns) += w.end - w.begin;
+            continue;
+        }
         ++out.kernels;
         out.kernel_sum_ns += w.end - w.begin;
         const auto [it, fresh] = latest.try_emplace(w.stream, w.end);

@@ -39,6 +39,7 @@ struct RankDeviceTime {
 struct DeviceStatistics {
     std::int64_t events = 0;
     std::int64_t memcpy = 0, memset = 0, kernels = 0;
+    std::int64_t memcpy_sum_ns = 0, memset_sum_ns = 0;
     std::int64_t kernel_sum_ns = 0, kernel_union_ns = 0, busy_union_ns = 0;
     KernelTotal nccl, communication;
     /// Percent of the union of communication that lies under other kernels; nothing without

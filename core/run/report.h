@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/json_fwd.h"
+#include "core/run/device_comparison.h"
 #include "core/run/device_statistics.h"
 #include "core/run/statistics.h"
 
@@ -18,6 +19,11 @@ namespace piper {
 void addDeviceStatistics(const Run& header, const DeviceStatistics& statistics, Json& out);
 /// The same for the terminal.
 [[nodiscard]] std::string deviceTable(const Run& header, const DeviceStatistics& statistics);
+
+/// The document of `piperctl compare --json` for two imported traces.
+[[nodiscard]] Json deviceComparisonJson(const Run& a, const Run& b, const DeviceComparison& c);
+[[nodiscard]] std::string deviceComparisonTable(const Run& a, const Run& b,
+                                                const DeviceComparison& c);
 
 /// Phases, memory and step times of one run, for the terminal.
 [[nodiscard]] std::string statisticsTable(const Run& run, const RunStatistics& statistics);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include "core/base/json.h"
+#include "core/run/device_comparison.h"
+#include "core/run/report.h"
+
+namespace piper {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A rank with kernels {name, start, duration} on one stream.
+struct Kernel {
+    const char* name;
+    std::int64_t start, duration;
+};
+
+Run traceOf(const std::string& name, std::initializer_list<Kernel> kernels,
+            const std::string& world = "1") {
+    Run run;
+    run.name = name;
+    run.notes["world"] = world;
+    RankTimeline rank;
+    rank.rank = RankId(0);
+    rank.tracks = {{"stream 7", "0", "7", 0, 7}, {"stream 8", "0", "8", 0, 8}};
+    for (const Kernel& k : kernels) {
+        Event e;
+        e.category = EventCategory::Kernel;
+        e.lane = Lane::Stream;
+        e.track = std::string_view(k.name).starts_with("nccl") ? 1 : 0;
+        e.start_ns = k.start;
+        e.duration_ns = k.duration;
+        e.name = static_cast<std::int32_t>(rank.names.size());
+        rank.names.emplace_back(k.name);
+        rank.events.push_back(e);
+    }
+    run.ranks.push_back(std::move(rank));
+    return run;
+}
+
+DeviceStatistics sums(const Run& run) {
+    return deviceStatistics(run, CommunicationRule::standard());
+}
+
+TEST(DeviceStatistics, SumsUnionsOverlapAndIdle) {
+    const piper::Run run = traceOf("a", {{"gemm", 0, 100},
+                                         {"ncclKernel", 50, 100},
+                                         {"gemm", 200, 50},
+                                         {"gemm", 210, 10},
+                                         {"empty", 300, 0}});
+    const DeviceStatistics s = sums(run);
+    EXPECT_EQ(s.kernels, 5);
+    EXPECT_EQ(s.kernel_sum_ns, 260);
+    EXPECT_EQ(s.kernel_union_ns, 200);
+    EXPECT_EQ(s.gpu_span_ns, 300);
+    EXPECT_EQ(s.idle_in_span_ns, 100);
+    EXPECT_EQ(s.same_stream_overlaps, 1);
+    EXPECT_DOUBLE_EQ(*s.overlap_nccl_pct, 50.0);
+    EXPECT_EQ(s.ranks[0].exposed_communication_ns, 50);
+    EXPECT_EQ(s.ranks[0].compute_union_ns, 150);
+    EXPECT_EQ(s.streams, 2);
+    ASSERT_EQ(s.by_name.size(), 3U);
+    EXPECT_EQ(s.by_name[0].name, "gemm");
+    EXPECT_EQ(s.by_name[0].count, 3);
+    EXPECT_EQ(s.by_name[0].min_ns, 10);
+}
+
+TEST(DeviceStatistics, OffsetsMoveRanksAndSharedDevicesAreOne) {
+    piper::Run run = traceOf("a", {{"gemm", 0, 100}});
+    run.ranks.push_back(run.ranks[0]);
+    run.ranks[1].rank = RankId(1);
+    run.ranks[1].offset_ns = 50;
+    EXPECT_EQ(sums(run).devices, 2);
+    EXPECT_EQ(sums(run).kernel_union_ns, 200);
+    EXPECT_EQ(sums(run).gpu_span_ns, 150);
+    for (RankTimeline& rank : run.ranks) rank.counters["devices_shared"] = "1";
+    EXPECT_EQ(sums(run).devices, 1);
+    EXPECT_EQ(sums(run).kernel_union_ns, 150);
+}
+
+TEST(DeviceStatistics, WithoutDeviceWorkEverythingIsZero) {
+    piper::Run run = traceOf("a", {});
+    run.ranks[0].events.resize(3);
+    const DeviceStatistics s = sums(run);
+    EXPECT_EQ(s.events, 3);
+    EXPECT_EQ(s.devices, 0);
+    EXPECT_EQ(s.gpu_span_ns, 0);
+    EXPECT_FALSE(s.overlap_nccl_pct.has_value());
+}
+
+TEST(DeviceComparison, KernelsByNameAndAnAttributionThatAddsUp) {
+    const piper::Run a =
+        traceOf("a", {{"gemm", 0, 100}, {"ncclKernel", 100, 100}, {"old", 200, 10}});
+    const piper::Run b = traceOf(
+        "b", {{"gemm", 0, 150}, {"gemm", 150, 150}, {"ncclKernel", 250, 100}, {"new", 400, 20}});
+    const DeviceComparison c = compareDevices(a, sums(a), b, sums(b));
+    ASSERT_EQ(c.kernels.size(), 4U);
+    EXPECT_EQ(c.kernels[0].key, "gemm");
+    EXPECT_EQ(c.kernels[0].b_sum_ns - c.kernels[0].a_sum_ns, 200);
+    EXPECT_DOUBLE_EQ(c.kernels[0].bMean(), 150.0);
+    EXPECT_THAT(c.only_in_a, ElementsAre("kernel old"));
+    EXPECT_THAT(c.only_in_b, ElementsAre("kernel new"));
+    const Attribution& why = c.attribution;
+    EXPECT_NEAR(why.difference(), 210e-9, 1e-15);
+    EXPECT_NEAR(why.compute_seconds, 210e-9, 1e-15);
+    EXPECT_NEAR(why.exposed_communication_seconds, -50e-9, 1e-15);
+    EXPECT_NEAR(why.bubble_seconds, 50e-9, 1e-15);
+    EXPECT_NEAR(why.compute_seconds + why.exposed_communication_seconds + why.bubble_seconds +
+                    why.rest_seconds,
+                why.difference(), 1e-18);
+    const Json json = deviceComparisonJson(a, b, c);
+    EXPECT_EQ(json["kernels"][0]["difference_ns"], 200);
+    EXPECT_EQ(json["ranks"][0]["rank"], 0);
+}
+
+TEST(DeviceComparison, SaysWhenTracesAreNotComparable) {
+    const piper::Run a = traceOf("a", {{"gemm", 0, 100}}, "8"),
+                     b = traceOf("b", {{"gemm", 0, 300}}, "2");
+    EXPECT_THAT(compareDevices(a, sums(a), b, sums(b)).warnings,
+                ElementsAre(HasSubstr("jobs of 8 and of 2 ranks"), HasSubstr("windows differ")));
+    const piper::Run c = traceOf("c", {{"gemm", 0, 50}, {"gemm", 50, 50}}, "8");
+    EXPECT_THAT(compareDevices(a, sums(a), c, sums(c)).warnings,
+                ElementsAre(HasSubstr("1 against 2 kernels")));
+    const piper::Run empty = traceOf("e", {}, "8");
+    EXPECT_THAT(compareDevices(a, sums(a), empty, sums(empty)).warnings,
+                testing::Contains(HasSubstr("'e' has no device work")));
+}
+
+}  // namespace
+}  // namespace piper
