@@ -17,28 +17,6 @@ namespace {
 constexpr std::size_t kMostDamageSentences = 100;
 constexpr std::int64_t kMostSalvageLookups = 200000;
 
-/// One snapshot for several statements while others write.
-class Snapshot {
-public:
-    explicit Snapshot(Database& database)
-        : m_database(database),
-          m_open(sqlite3_exec(database.handle(), "BEGIN", nullptr, nullptr, nullptr) == SQLITE_OK) {
-    }
-    ~Snapshot() {
-        if (m_open) sqlite3_exec(m_database.handle(), "COMMIT", nullptr, nullptr, nullptr);
-    }
-    Snapshot(const Snapshot&) = delete;
-    Snapshot& operator=(const Snapshot&) = delete;
-
-private:
-    Database& m_database;
-    bool m_open;
-};
-
-void sortByStart(std::vector<Event>& events) {
-    std::stable_sort(events.begin(), events.end(), startsBefore);
-}
-
 bool isDamaged(const Database& database) {
     return (sqlite3_errcode(database.handle()) & 0xff) == SQLITE_CORRUPT;
 }
@@ -97,7 +75,10 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
         impl->codes = CodeTables::own();
     } else
         return std::move(codes).error();
-    if (write) PIPER_TRY(sqlite::prepareForWriting(impl->database));
+    if (write) {
+        PIPER_TRY(sqlite::prepareForWriting(impl->database));
+        PIPER_TRY(sqlite::migrate(impl->database));
+    }
     impl->writable = write;
     return Workspace(std::move(impl));
 }
@@ -303,7 +284,7 @@ Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run
                                    RankTimeline& out) {
     PIPER_TRY(eachChunk(source, run_name,
                         [&](const Statement& row) { return decodeChunk(row, source.id, out); }));
-    sortByStart(out.events);
+    std::stable_sort(out.events.begin(), out.events.end(), startsBefore);
     return {};
 }
 
@@ -374,53 +355,6 @@ Result<std::vector<RunSummary>> Workspace::runs() {
         out.push_back(std::move(summary));
     }
     return out;
-}
-
-Status Workspace::visitEvents(std::string_view run_name, RankId rank,
-                              const std::function<void(std::span<const Event>)>& visit) {
-    const Snapshot snapshot(m_impl->database);
-    PIPER_ASSIGN(const SourceRow source, m_impl->findSource(run_name, rank));
-    RankTimeline part;
-    return m_impl->eachChunk(source, run_name, [&](const Statement& row) {
-        part.events.clear();
-        if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
-        if (!m_impl->decodeChunk(row, source.id, part)) return false;
-        visit(part.events);
-        return true;
-    });
-}
-
-Result<std::vector<Event>> Workspace::events(std::string_view run_name, RankId rank,
-                                             TimeWindow window, std::optional<Lane> lane) {
-    const Snapshot snapshot(m_impl->database);
-    PIPER_ASSIGN(const SourceRow source, m_impl->findSource(run_name, rank));
-    RankTimeline found;
-    const auto read = [&](const Statement& row) {
-        if (!m_impl->decodeChunk(row, source.id, found))
-            m_impl->addDamage(
-                fmt::format("rank {} of run '{}': a chunk is damaged", rank.value, run_name));
-    };
-    for (const EnumName<Lane>& name : enumNames<Lane>()) {
-        if (lane && *lane != name.value) continue;
-        const auto& codes = m_impl->codes.lane;
-        const auto code = std::find(codes.begin(), codes.end(), static_cast<int>(name.value));
-        if (code == codes.end()) continue;
-        PIPER_TRY(m_impl->query(
-            "events of a window",
-            "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data "
-            "FROM chunk WHERE source_id=? AND stream=0 AND lane=? AND begin_ns<? AND end_ns>? "
-            "ORDER BY id",
-            [&](Statement& s) {
-                s.bind(source.id).bind(code - codes.begin());
-                s.bind(window.end_ns).bind(window.begin_ns);
-            },
-            read));
-    }
-    std::erase_if(found.events, [&](const Event& e) {
-        return e.start_ns >= window.end_ns || e.end_ns() <= window.begin_ns;
-    });
-    sortByStart(found.events);
-    return std::move(found.events);
 }
 
 Result<std::string> Workspace::freeRunName(std::string_view name) {

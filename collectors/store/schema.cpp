@@ -42,6 +42,20 @@ CREATE TABLE document(
     checksum INTEGER NOT NULL, UNIQUE(kind, name));
 )";
 
+/// Since version 2.
+constexpr const char* kTiles = R"(
+CREATE TABLE tile(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, lane INTEGER NOT NULL,
+    track INTEGER NOT NULL, sub_lane INTEGER NOT NULL, level INTEGER NOT NULL,
+    begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, count INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX tile_range ON tile(source_id, level, begin_ns);
+)";
+
+/// [i] leads from version i + 1 to i + 2. An entry never changes once files were written with it.
+constexpr const char* kMigrations[] = {kTiles};
+static_assert(std::size(kMigrations) == kSchemaVersion - 1);
+
 template <class E>
 Status writeVocabulary(Database& database, std::string_view enumeration) {
     Statement insert = database.prepare("INSERT INTO vocabulary VALUES(?,?,?,?)");
@@ -94,6 +108,7 @@ Status createSchema(Database& database) {
                                            kApplicationId, kSchemaVersion)
                                    .c_str()));
     PIPER_TRY(database.execute(kSchema));
+    for (const char* step : kMigrations) PIPER_TRY(database.execute(step));
     PIPER_TRY(writeVocabulary<OperationKind>(database, "operation_kind"));
     PIPER_TRY(writeVocabulary<Phase>(database, "phase"));
     PIPER_TRY(writeVocabulary<Pass>(database, "pass"));
@@ -127,6 +142,17 @@ Status checkIdentity(Database& database) {
                        version, kSchemaVersion);
     error.hint = "open it with the version of the program that wrote it, or a newer one";
     return std::move(error).at(database.path());
+}
+
+Status migrate(Database& database) {
+    PIPER_ASSIGN(const std::int64_t version, database.integer("PRAGMA user_version"));
+    if (version == kSchemaVersion) return {};
+    Transaction transaction(database);
+    PIPER_TRY(transaction.status());
+    for (std::int64_t from = version; from < kSchemaVersion; ++from)
+        PIPER_TRY(database.execute(kMigrations[from - 1]));
+    PIPER_TRY(database.execute(fmt::format("PRAGMA user_version={}", kSchemaVersion).c_str()));
+    return transaction.commit();
 }
 
 Result<CodeTables> readCodeTables(Database& database) {

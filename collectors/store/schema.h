@@ -7,7 +7,7 @@
 namespace piper::sqlite {
 
 inline constexpr std::int64_t kApplicationId = 0x50495052;  ///< "PIPR"
-inline constexpr std::int64_t kSchemaVersion = 1;           ///< user_version; see docs/formats.md
+inline constexpr std::int64_t kSchemaVersion = 2;           ///< user_version; see docs/formats.md
 
 /// The streams of a rank, each stored as chunks; the numbers are part of the file format.
 enum class Stream : std::int64_t { Event = 0, Memory = 1, Clock = 2, Step = 3, ExpertLoad = 4 };
@@ -18,6 +18,8 @@ Status prepareForWriting(Database& database);
 Status createSchema(Database& database);
 /// Errors: InvalidInput for another program's file and for one of a newer version.
 Status checkIdentity(Database& database);
+/// Brings a file of an older version to this one, step by step, in one transaction.
+Status migrate(Database& database);
 /// The words behind the numbers of this file.
 Result<CodeTables> readCodeTables(Database& database);
 

@@ -126,6 +126,10 @@ Result<std::int64_t> Workspace::addRun(const Run& run) {
         PIPER_TRY(m_impl->insertRank(run_id, rank, rank_id));
         PIPER_TRY(m_impl->insertRecords(rank_id, rank));
     }
+    if (run.outcome != RunOutcome::Running) {
+        PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
+        for (const SourceRow& source : sources) PIPER_TRY(m_impl->buildTiles(source, run.name));
+    }
     PIPER_TRY(transaction.commit());
     return run_id;
 }
@@ -168,6 +172,8 @@ Status Workspace::endRun(std::int64_t run_id, RunOutcome outcome, std::string_vi
         "UPDATE run SET outcome=?, outcome_reason=?, checksum=? WHERE id=?");
     update.bind(toText(outcome)).bind(reason).bind(runChecksum(row->header)).bind(run_id);
     PIPER_TRY(done(m_impl->database, update));
+    PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
+    for (const SourceRow& source : sources) PIPER_TRY(m_impl->buildTiles(source, row->header.name));
     return transaction.commit();
 }
 
@@ -182,7 +188,8 @@ Status Workspace::removeRun(std::string_view name) {
     PIPER_TRY(transaction.status());
     PIPER_ASSIGN(const RunRow run, m_impl->findRun(name));
     for (const char* sql :
-         {"DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
+         {"DELETE FROM tile WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
+          "DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM name WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM track WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM counter WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",

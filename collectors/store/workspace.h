@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectors/store/pyramid.h"
 #include "core/base/result.h"
 #include "core/run/run.h"
 
@@ -33,6 +34,17 @@ struct RunSummary {
 struct TimeWindow {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
+};
+
+/// One row of a timeline in a window: its sums by bucket, or its events where those are few.
+struct RowView {
+    RankId rank;
+    Lane lane = Lane::Compute;
+    std::int32_t track = -1;
+    std::uint16_t sub_lane = 0;
+    std::int64_t bucket_ns = 0;   ///< width of the buckets; 0: `events` are given
+    std::vector<Bucket> buckets;  ///< that touch the window, by time
+    std::vector<Event> events;    ///< that touch the window, by start
 };
 
 /// The workspace file: runs (modelled and measured alike) and documents in one SQLite database.
@@ -91,6 +103,12 @@ public:
     [[nodiscard]] Result<std::vector<Event>> events(std::string_view run_name, RankId rank,
                                                     TimeWindow window,
                                                     std::optional<Lane> lane = std::nullopt);
+
+    /// Every row of a run in a window of its ranks' own clocks, as fine as `pixel_ns` needs:
+    /// buckets no wider than a pixel, or events where a row has no level that fine. Cheap at any
+    /// zoom once the run has ended.
+    [[nodiscard]] Result<std::vector<RowView>> viewport(std::string_view run_name,
+                                                        TimeWindow window, std::int64_t pixel_ns);
 
     /// Documents by kind ("plan", "cluster", "model", "note") and name; put replaces.
     Status putDocument(std::string_view kind, std::string_view name, std::string_view json);

@@ -8,6 +8,24 @@
 
 namespace piper {
 
+/// One snapshot for several statements while others write.
+class Snapshot {
+public:
+    explicit Snapshot(sqlite::Database& database)
+        : m_database(database),
+          m_open(sqlite3_exec(database.handle(), "BEGIN", nullptr, nullptr, nullptr) == SQLITE_OK) {
+    }
+    ~Snapshot() {
+        if (m_open) sqlite3_exec(m_database.handle(), "COMMIT", nullptr, nullptr, nullptr);
+    }
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+
+private:
+    sqlite::Database& m_database;
+    bool m_open;
+};
+
 /// A row of table run with its id.
 struct RunRow {
     std::int64_t id = 0;
@@ -59,6 +77,11 @@ struct Workspace::Impl {
     /// Adds the rows of one chunk; false when the chunk is damaged.
     bool decodeChunk(const sqlite::Statement& row, std::int64_t source_id, RankTimeline& out) const;
 
+    /// Adds the levels of every row of a rank from its chunks; replaces those there.
+    Status buildTiles(const SourceRow& source, std::string_view run_name);
+    Status readTiles(const SourceRow& source, TimeWindow window, int level,
+                     std::vector<RowView>& rows);
+    Status readWindow(const SourceRow& source, TimeWindow window, std::vector<RowView>& rows);
     Status insertRun(const Run& header, std::int64_t& id);
     Status insertRank(std::int64_t run_id, const RankTimeline& header, std::int64_t& id);
     Status insertRecords(std::int64_t rank_id, const RankTimeline& records);
