@@ -58,7 +58,29 @@ std::vector<int> CoreSearch::legalZeroStages(SearchPoint point) {
     return out;
 }
 
+namespace {
+
+bool hasPairs(const SearchPoint& point) {
+    return point.pipeline.schedule == ScheduleKind::DualPipe ||
+           point.pipeline.schedule == ScheduleKind::DualPipeV;
+}
+
+}  // namespace
+
+/// Pairs of slots cost most to put together and hide at most the shorter of compute and exchanges:
+/// the same settings under 1f1b say what is left at least.
+bool CoreSearch::pairsAreSlower(SearchPoint point) {
+    point.pipeline = {ScheduleKind::OneF1B, 1};
+    m_choices.apply(point, m_estimator.plan());
+    const Result<PlanEstimate> whole = m_estimator.estimate();
+    return whole.ok() && std::max(whole->compute_ns, whole->exchange_ns) > m_limit_ns;
+}
+
 std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
+    if (hasPairs(point) && m_limit_ns != kNoLimit && pairsAreSlower(point)) {
+        ++m_tally.evaluated;
+        return std::nullopt;
+    }
     m_choices.apply(point, m_estimator.plan());
     ++m_tally.evaluated;
     Result<PlanEstimate> out = m_estimator.estimate(m_limit);
@@ -68,6 +90,7 @@ std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
 }
 
 std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
+    m_limit_ns = kNoLimit;
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
     for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
         point.pipeline = pipeline;
@@ -113,11 +136,13 @@ void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
 /// each recompute takes longer than the one before.
 void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
     const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
-    point.saving.recompute = last;
-    point.saving.offload = m_choices.offloads().back();
-    const auto least = estimate(point);
-    if (!least) return;
-    if (!fits(*least)) return tooLarge(point, *least);
+    if (!hasPairs(point)) {
+        point.saving.recompute = last;
+        point.saving.offload = m_choices.offloads().back();
+        const auto least = estimate(point);
+        if (!least) return;
+        if (!fits(*least)) return tooLarge(point, *least);
+    }
     for (const bool offload : m_choices.offloads()) {
         point.saving.offload = offload;
         for (std::uint32_t r = 0; r <= last; ++r) {
@@ -150,12 +175,10 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
 /// of the exchanges, pairs of slots all of them; a backward in two slots waits no less.
 std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const PlanEstimate& whole) {
     const std::int64_t both = std::max(whole.compute_ns, whole.exchange_ns);
-    const bool pairs = point.pipeline.schedule == ScheduleKind::DualPipe ||
-                       point.pipeline.schedule == ScheduleKind::DualPipeV;
     const auto hidden = static_cast<std::int64_t>(
         static_cast<double>(whole.exchange_ns) *
         (1.0 - 1.0 / static_cast<double>(std::max<std::int64_t>(1, point.exchange.chunks))));
-    return pairs ? both : std::max(both, whole.slots_ns - hidden);
+    return hasPairs(point) ? both : std::max(both, whole.slots_ns - hidden);
 }
 
 void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
@@ -173,6 +196,7 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
 
 void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
                         std::vector<FoundPlan>& out) {
+    m_limit_ns = limit_ns;
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
     point.saving.zero_stage = m_choices.zeroStages().front();
     const auto whole = estimate(point);

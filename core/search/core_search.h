@@ -60,6 +60,7 @@ private:
     [[nodiscard]] bool fits(const PlanEstimate& estimate) const {
         return estimate.device_total <= m_limit;
     }
+    [[nodiscard]] bool pairsAreSlower(SearchPoint point);
     [[nodiscard]] static std::int64_t slotsFloorNs(const SearchPoint& point,
                                                    const PlanEstimate& whole);
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
@@ -75,6 +76,7 @@ private:
     const SearchChoices& m_choices;
     PlanEstimator m_estimator;
     Bytes m_limit;
+    std::int64_t m_limit_ns = kNoLimit;  ///< of the core at hand
     SearchTally m_tally;
 };
 
