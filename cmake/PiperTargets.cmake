@@ -29,6 +29,7 @@ function(piper_precompiled target kind)
         return()
     endif()
     string(TOLOWER ${kind} suffix)
+    target_link_libraries(${target} PRIVATE fmt::fmt)  # its definitions are in the headers
     target_precompile_headers(${target} REUSE_FROM piper_precompiled_${suffix})
     piper_cache_precompiled(${target})
 endfunction()

@@ -5,6 +5,7 @@
 
 #include "ui/models/workbench.h"
 
+class QBoxLayout;
 class QLabel;
 class QPushButton;
 
@@ -25,7 +26,7 @@ private:
         QLabel* state;
         QPushButton* open;
     };
-    void addSession(SessionViewModel& session, class QBoxLayout& into);
+    void addSession(SessionViewModel& session, QBoxLayout& into);
     static void take(const Card& card);
 };
 
