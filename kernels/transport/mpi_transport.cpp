@@ -7,6 +7,10 @@
 #include "kernels/transport/mpi_communicator.h"
 #include "kernels/transport/node_map.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace piper {
 namespace {
 
@@ -39,6 +43,14 @@ Result<std::vector<std::int64_t>> worldNodes(std::int64_t rank, std::int64_t siz
     return nodeIndices(hints);
 }
 
+/// Finalizing unloads MPI's modules, and what they leak has no name any more: leaks are looked for
+/// before, while those of others can be told from ours.
+void checkLeaks() {
+#if defined(__SANITIZE_ADDRESS__)
+    __lsan_do_leak_check();
+#endif
+}
+
 class MpiTransport final : public Transport {
 public:
     MpiTransport(std::shared_ptr<const MpiOptions> options, std::vector<std::int64_t> nodes)
@@ -47,6 +59,7 @@ public:
         // After an interruption others may be gone: finalizing would wait for them for ever.
         if (m_options->interrupted && m_options->interrupted()) return;
         m_world.release();
+        checkLeaks();
         MPI_Finalize();
     }
 
