@@ -24,10 +24,13 @@ constexpr std::array<ColumnInfo, RankedPlansModel::ColumnCount> kColumns = {
      {"Bubble", "Share of the step in which compute waits."},
      {"Exposed", "Communication that compute does not hide, as a share of the step."},
      {"TP", "Tensor parallel degree."},
+     {"CP", "Context parallel degree."},
      {"PP", "Pipeline stages."},
+     {"VPP", "Model chunks a stage."},
      {"EP", "Expert parallel degree."},
      {"DP", "Data parallel replicas."},
      {"Micro", "Sequences of a micro-batch."},
+     {"ZeRO", "Stage of sharding over replicas: optimizer 1, gradients 2, weights 3."},
      {"Schedule", "Order of forward and backward passes on a stage."},
      {"Recompute", "What the backward pass computes again instead of keeping."},
      {"Limited by", "The largest bottleneck and its share of the step."}}};
@@ -61,6 +64,12 @@ double number(const RankedPlan& r, int row, int column) {
             return r.prediction.step.value > 0 ? exposedTotal(r.prediction) / r.prediction.step : 0;
         case RankedPlansModel::Tp:
             return static_cast<double>(l.tp);
+        case RankedPlansModel::Cp:
+            return static_cast<double>(l.cp);
+        case RankedPlansModel::Vpp:
+            return static_cast<double>(l.vpp);
+        case RankedPlansModel::Zero:
+            return static_cast<double>(r.plan.zero_stage);
         case RankedPlansModel::Pp:
             return static_cast<double>(l.pp);
         case RankedPlansModel::Ep:
