@@ -19,8 +19,8 @@ if(PIPER_SANITIZE)
     target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
 endif()
 
-# Headers that nearly every source reads are compiled once for libraries and once for tests; a build
-# without them (dev, the sanitizers) keeps every source honest about its includes.
+# Headers that nearly every source reads are compiled once for libraries and once for tests; builds
+# without them (dev, release) keep every source honest about its includes.
 option(PIPER_PRECOMPILE "Compile the common headers once" OFF)
 
 # piper_precompiled(piper_core_plan LIBRARY|TEST): lets a target of ours use them.

@@ -92,8 +92,7 @@ CommunicationModel::CommunicationModel(const Plan& plan)
 }
 
 void CommunicationModel::layoutChanged() {
-    m_measured.clear();
-    indexMeasured();
+    if (m_indexed != m_plan.all_to_all.algorithm) indexMeasured();
     m_dimensions.clear();
     m_dimensions.reserve(kDimensions.size());
     for (const std::string_view name : kDimensions)
@@ -248,6 +247,8 @@ Cost CommunicationModel::alphaBeta(CollectiveKind kind, const GroupSpread& sprea
 }
 
 void CommunicationModel::indexMeasured() {
+    m_measured.clear();
+    m_indexed = m_plan.all_to_all.algorithm;
     const ClusterSpec& cluster = m_plan.cluster;
     for (const CollectivePoint& p : cluster.curves.collective) {
         const bool staged = m_plan.all_to_all.algorithm == AllToAllAlgorithm::Node;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -74,6 +75,7 @@ private:
     const Plan& m_plan;
     LinkFamily m_family = LinkFamily::Unknown;
     std::vector<MeasuredCurve> m_measured;
+    std::optional<AllToAllAlgorithm> m_indexed;  ///< whose curves m_measured has
     std::vector<Dimension> m_dimensions;
 };
 

@@ -44,6 +44,15 @@ ChunkPlacement placementOf(ScheduleKind kind) {
     }
 }
 
+bool splitsBackward(ScheduleKind kind) {
+    return kind != ScheduleKind::GPipe && kind != ScheduleKind::OneF1B &&
+           kind != ScheduleKind::InterleavedOneF1B;
+}
+
+bool pairsSlots(ScheduleKind kind) {
+    return kind == ScheduleKind::DualPipe || kind == ScheduleKind::DualPipeV;
+}
+
 PipelineShape pipelineShape(const Plan& plan) {
     return {plan.schedule, plan.layout.pp, plan.layout.vpp, plan.numMicroBatches()};
 }

@@ -19,6 +19,10 @@ namespace piper {
 enum class ChunkPlacement { Loop, V, Bidirectional };
 
 [[nodiscard]] ChunkPlacement placementOf(ScheduleKind kind);
+/// Input and weight gradients in slots of their own.
+[[nodiscard]] bool splitsBackward(ScheduleKind kind);
+/// A forward and a backward slot run together, either computing while the other exchanges.
+[[nodiscard]] bool pairsSlots(ScheduleKind kind);
 
 /// What a slot table is made from, times aside.
 struct PipelineShape {

@@ -2,6 +2,7 @@
 // Batches over replicas, and what each pipeline schedule needs.
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
 #include "core/plan/rules.h"
 
 namespace piper {
@@ -80,8 +81,7 @@ void microBatchRules(const Plan& plan, std::int64_t num_microbatches, Violations
                             "rounds of pp micro-batches",
                             num_microbatches, pp, num_microbatches % pp),
                 {batch((num_microbatches + pp - 1) / pp * pp)});
-    const bool both_ways =
-        plan.schedule == ScheduleKind::DualPipe || plan.schedule == ScheduleKind::DualPipeV;
+    const bool both_ways = pairsSlots(plan.schedule);
     if (both_ways && num_microbatches < 2 * pp)
         out.add("dualpipe_needs_microbatches",
                 fmt::format("{} needs at least 2 x pp = {} micro-batches, the batch has {}",

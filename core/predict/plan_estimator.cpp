@@ -29,10 +29,6 @@ std::int32_t placeIn(std::vector<T>& known, const T& value) {
     return number(std::ssize(known)) - 1;
 }
 
-bool paired(ScheduleKind kind) {
-    return kind == ScheduleKind::DualPipe || kind == ScheduleKind::DualPipeV;
-}
-
 /// Fills a key from the front; what is left stays 0.
 template <class Key>
 class KeyWriter {
@@ -50,11 +46,6 @@ private:
 };
 
 }  // namespace
-
-bool splitsBackward(ScheduleKind kind) {
-    return kind != ScheduleKind::GPipe && kind != ScheduleKind::OneF1B &&
-           kind != ScheduleKind::InterleavedOneF1B;
-}
 
 std::size_t PlanEstimator::KeyHash::operator()(const Key& key) const {
     std::uint64_t hash = 0xcbf29ce484222325U;
@@ -91,7 +82,7 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split, const Recompute& r) {
     const Layout& l = m_plan.layout;
     const AllToAllChoice& a = m_plan.all_to_all;
     const Overlap overlap = effectiveOverlap(m_plan);
-    const bool alone = overlap.ep && !paired(m_plan.schedule);
+    const bool alone = overlap.ep && !pairsSlots(m_plan.schedule);
     // The degrees already in the key say where groups lie when dp and pp come last.
     const bool inner = m_plan.rank_order.starts_with("tp-cp-ep");
     Key key{};
@@ -104,7 +95,7 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split, const Recompute& r) {
         << static_cast<std::int64_t>(a.algorithm) * 8 + static_cast<std::int64_t>(a.library)
         << a.node_limit << placeIn(m_orders, m_plan.rank_order)
         << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
-               (overlap.pp ? 8 : 0) + (split ? 16 : 0) + (paired(m_plan.schedule) ? 32 : 0)
+               (overlap.pp ? 8 : 0) + (split ? 16 : 0) + (pairsSlots(m_plan.schedule) ? 32 : 0)
         << (alone ? m_shape.num_microbatches * l.vpp : 0) << (m_plan.zero_stage >= 3 ? 1 : 0)
         << (inner ? 0 : l.dp) << (inner && (overlap.pp || l.pp == 1) ? 0 : l.pp);
     return key;
@@ -491,7 +482,7 @@ Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
     m_message_ns = messageNs();
     LayoutPrices& prices = layout(splitsBackward(m_plan.schedule));
     const DeviceReserve reserve = deviceReserve(m_plan);
-    if (limit && paired(m_shape.kind))
+    if (limit && pairsSlots(m_shape.kind))
         if (auto out = beyond(prices, *ranks, reserve, *limit)) return std::move(*out);
     std::vector<StageSum> sums;
     sums.reserve(ranks->size());

@@ -34,9 +34,6 @@ struct PlanEstimate {
     bool complete = true;  ///< false: device_total alone is known, and it may be higher
 };
 
-/// True for schedules that run input and weight gradients in slots of their own.
-[[nodiscard]] bool splitsBackward(ScheduleKind kind);
-
 // Concept: plans of one search differ in a few numbers, and most of what a prediction costs depends
 // on few of those: layers on the split of tensors and the micro-batch, states on the grids, moments
 // on the schedule's shape. Each is worked out once and kept; a plan is then put together from parts

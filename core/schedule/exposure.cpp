@@ -114,8 +114,7 @@ double Exposure::expertShare(const OperationKey& key, StageId stage) {
     const OperationWork& work = m_work.of(key, stage);
     const std::int64_t count = m_plan.numMicroBatches() * m_plan.layout.vpp;
     // Pairs of slots hide their exchanges themselves.
-    const bool paired =
-        m_plan.schedule == ScheduleKind::DualPipe || m_plan.schedule == ScheduleKind::DualPipeV;
+    const bool paired = pairsSlots(m_plan.schedule);
     if (!m_overlap.ep || paired || !work.communication || key.pass == Pass::Recompute || count < 2)
         return 1.0;
     const Seconds all = seconds(key, stage);

@@ -162,17 +162,14 @@ std::vector<PipelineChoice> SearchChoices::pipelines(const SearchCore& core) con
 
 bool SearchChoices::hidesExchanges() const {
     if (effectiveOverlap(base()).ep || base().all_to_all.chunks > 1 || ownWorker()) return true;
-    return fixed("schedule") && (base().schedule == ScheduleKind::DualPipe ||
-                                 base().schedule == ScheduleKind::DualPipeV);
+    return fixed("schedule") && pairsSlots(base().schedule);
 }
 
 std::vector<AllToAllChoice> SearchChoices::exchanges(const SearchCore& core,
                                                      const PipelineChoice& pipeline) const {
     std::vector<AllToAllChoice> out = {base().all_to_all};
     if (core.layout.ep == 1 || !ownWorker()) return out;
-    const bool pairs =
-        pipeline.schedule == ScheduleKind::DualPipe || pipeline.schedule == ScheduleKind::DualPipeV;
-    if (!fixed("chunks") && !pairs)
+    if (!fixed("chunks") && !pairsSlots(pipeline.schedule))
         for (std::int64_t chunks : {2, 4}) {
             out.push_back(base().all_to_all);
             out.back().chunks = chunks;

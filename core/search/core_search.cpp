@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "core/plan/pipeline_shape.h"
+#include "core/predict/predict.h"
+#include "core/run/run.h"
 #include "core/search/enumerate.h"
 
 namespace piper {
@@ -58,58 +61,78 @@ std::vector<int> CoreSearch::legalZeroStages(SearchPoint point) {
     return out;
 }
 
-namespace {
-
-bool hasPairs(const SearchPoint& point) {
-    return point.pipeline.schedule == ScheduleKind::DualPipe ||
-           point.pipeline.schedule == ScheduleKind::DualPipeV;
-}
-
-}  // namespace
-
 /// Pairs of slots cost most to put together and hide at most the shorter of compute and exchanges:
 /// the same settings under 1f1b say what is left at least.
 bool CoreSearch::pairsAreSlower(SearchPoint point) {
     point.pipeline = {ScheduleKind::OneF1B, 1};
     m_choices.apply(point, m_estimator.plan());
     const Result<PlanEstimate> whole = m_estimator.estimate();
-    return whole.ok() && std::max(whole->compute_ns, whole->exchange_ns) > m_limit_ns;
+    return whole.ok() && sharedFloorNs(*whole) > m_limit_ns;
+}
+
+/// Of the plan at hand. What cannot be put together from parts is predicted, without a bound; so is
+/// the memory where the parts leave open whether it fits.
+Result<PlanEstimate> CoreSearch::answer() {
+    Result<PlanEstimate> out = m_estimator.estimate(m_limit);
+    const bool open = out.ok() && out->complete && !fits(*out) && out->device_total_low <= m_limit;
+    if (out.ok() ? !open : out.error().code != ErrorCode::Unsupported) return out;
+    PIPER_ASSIGN(
+        const Prediction exact,
+        predictUnchecked(m_estimator.plan(), PredictMode::ClosedForm, PredictDetail::StepOnly));
+    PlanEstimate estimate;
+    estimate.step_ns = inNs(exact.step);
+    if (open) estimate = *out;
+    estimate.device_total = estimate.device_total_low = exact.memory.device_total;
+    estimate.peak_stage = exact.memory.peak_stage;
+    return estimate;
 }
 
 std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
-    if (hasPairs(point) && m_limit_ns != kNoLimit && pairsAreSlower(point)) {
-        ++m_tally.evaluated;
-        return std::nullopt;
-    }
-    m_choices.apply(point, m_estimator.plan());
     ++m_tally.evaluated;
-    Result<PlanEstimate> out = m_estimator.estimate(m_limit);
+    if (pairsSlots(point.pipeline.schedule) && m_limit_ns != kNoLimit && pairsAreSlower(point))
+        return std::nullopt;
+    m_choices.apply(point, m_estimator.plan());
+    Result<PlanEstimate> out = answer();
     if (!out.ok()) return std::nullopt;
     if (fits(*out)) ++m_tally.feasible;
     return std::move(out).value();
 }
 
-std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
-    m_limit_ns = kNoLimit;
+/// 1f1b with nothing saved, its exchange whole and no message waited for: no schedule of the core
+/// has less in its slots.
+std::optional<PlanEstimate> CoreSearch::wholeSlots(const SearchCore& core) {
+    Plan& plan = m_estimator.plan();
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
-    for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
-        point.pipeline = pipeline;
-        const std::vector<int> zero_stages = legalZeroStages(point);
-        if (zero_stages.empty()) continue;
-        // The same compute lies in the slots of every schedule.
-        if (splitsBackward(pipeline.schedule)) point.pipeline = {ScheduleKind::OneF1B, 1};
-        point.saving.zero_stage = zero_stages.front();
-        auto found = estimate(point);
-        if (!found) {
+    point.saving.zero_stage = m_choices.zeroStages().front();
+    m_choices.apply(point, plan);
+    ++m_tally.evaluated;
+    plan.overlap = effectiveOverlap(plan);
+    plan.overlap->pp = true;
+    Result<PlanEstimate> out = m_estimator.estimate();
+    plan.overlap = m_space.base.overlap;
+    if (!out.ok()) return std::nullopt;
+    return std::move(out).value();
+}
+
+/// What is left of a step when all that can be hidden is. A framework's own overlap of the exchange
+/// hides more the more chunks a rank has: then compute alone is sure.
+std::int64_t CoreSearch::sharedFloorNs(const PlanEstimate& whole) const {
+    return effectiveOverlap(m_space.base).ep ? whole.compute_ns
+                                             : std::max(whole.compute_ns, whole.exchange_ns);
+}
+
+std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
+    SearchPoint point{core, {}, m_space.base.all_to_all, {}};
+    const bool legal =
+        std::ranges::any_of(m_choices.pipelines(core), [&](const PipelineChoice& pipeline) {
             point.pipeline = pipeline;
-            found = estimate(point);
-        }
-        if (!found) continue;
-        // Chunks and pairs of slots hide exchanges behind compute, nothing else does.
-        return m_choices.hidesExchanges() ? std::max(found->compute_ns, found->exchange_ns)
-                                          : found->slots_ns;
-    }
-    return std::nullopt;
+            return !legalZeroStages(point).empty();
+        });
+    if (!legal) return std::nullopt;
+    const auto whole = wholeSlots(core);
+    if (!whole) return 0;
+    // Chunks and pairs of slots hide exchanges behind compute, nothing else does.
+    return m_choices.hidesExchanges() ? sharedFloorNs(*whole) : whole->slots_ns;
 }
 
 bool CoreSearch::offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best) {
@@ -136,7 +159,7 @@ void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
 /// each recompute takes longer than the one before.
 void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
     const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
-    if (!hasPairs(point)) {
+    if (!pairsSlots(point.pipeline.schedule)) {
         point.saving.recompute = last;
         point.saving.offload = m_choices.offloads().back();
         const auto least = estimate(point);
@@ -173,12 +196,13 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
 
 /// From the slots of 1f1b without chunks, which are priced already: chunks hide at most their share
 /// of the exchanges, pairs of slots all of them; a backward in two slots waits no less.
-std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const PlanEstimate& whole) {
-    const std::int64_t both = std::max(whole.compute_ns, whole.exchange_ns);
+std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const PlanEstimate& whole) const {
+    const std::int64_t both = sharedFloorNs(whole);
+    if (effectiveOverlap(m_space.base).ep) return both;
     const auto hidden = static_cast<std::int64_t>(
         static_cast<double>(whole.exchange_ns) *
         (1.0 - 1.0 / static_cast<double>(std::max<std::int64_t>(1, point.exchange.chunks))));
-    return hasPairs(point) ? both : std::max(both, whole.slots_ns - hidden);
+    return pairsSlots(point.pipeline.schedule) ? both : std::max(both, whole.slots_ns - hidden);
 }
 
 void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
@@ -197,9 +221,8 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
 void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
                         std::vector<FoundPlan>& out) {
     m_limit_ns = limit_ns;
+    const auto whole = wholeSlots(core);
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
-    point.saving.zero_stage = m_choices.zeroStages().front();
-    const auto whole = estimate(point);
     const bool bounded = whole && m_space.base.all_to_all.chunks <= 1;
     for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
         point.pipeline = pipeline;

@@ -61,8 +61,11 @@ private:
         return estimate.device_total <= m_limit;
     }
     [[nodiscard]] bool pairsAreSlower(SearchPoint point);
-    [[nodiscard]] static std::int64_t slotsFloorNs(const SearchPoint& point,
-                                                   const PlanEstimate& whole);
+    [[nodiscard]] Result<PlanEstimate> answer();
+    [[nodiscard]] std::optional<PlanEstimate> wholeSlots(const SearchCore& core);
+    [[nodiscard]] std::int64_t sharedFloorNs(const PlanEstimate& whole) const;
+    [[nodiscard]] std::int64_t slotsFloorNs(const SearchPoint& point,
+                                            const PlanEstimate& whole) const;
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                         std::int64_t limit_ns, Best& best);
     void chooseSaving(SearchPoint point, Best& best);

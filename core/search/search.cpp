@@ -36,7 +36,7 @@ namespace {
 /// Cores between two looks at the best so far: the answer does not depend on the order in which
 /// bodies of a batch run.
 constexpr std::size_t kFirstBatch = 16, kBatch = 256;
-/// Independent searchers, each with parts priced of its own; more than any machine here has cores.
+/// Independent searchers, each with parts priced of its own: so many threads work at most.
 constexpr std::size_t kSearchers = 16;
 /// Schedules played between two looks at the best so far.
 constexpr std::size_t kPlayed = 8;
@@ -117,6 +117,7 @@ private:
 
     /// A plan to show at once: the first that fits of those that split the model most.
     Status firstPlan() {
+        if (!m_report) return {};
         const std::vector<SearchCore>& cores = m_choices.cores();
         std::vector<std::size_t> order(cores.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -127,10 +128,10 @@ private:
         constexpr std::ptrdiff_t kTries = 24;
         const auto middle = order.begin() + std::min<std::ptrdiff_t>(kTries, std::ssize(order));
         std::ranges::partial_sort(order, middle, {}, rank);
-        for (auto at = order.begin(); at != middle && m_report; ++at) {
+        CoreSearch searcher(m_space, m_choices);
+        for (auto at = order.begin(); at != middle; ++at) {
             PIPER_TRY(stopped());
             std::vector<FoundPlan> found;
-            CoreSearch searcher(m_space, m_choices);
             searcher.refine(cores[*at], CoreSearch::kNoLimit, found);
             if (found.empty()) continue;
             Candidate first;
