@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured table of zero bubble (arXiv 2401.10241) with the pass times the paper profiled: the
-// schedules laid out here lose what the paper computes for its own, and rank and speed up as its
-// runs did. tests/data/zero_bubble.csv.
+// The measured table of zero bubble (arXiv 2401.10241) with the pass times its authors profiled:
+// the schedules laid out here lose what the authors' program prints for theirs, and rank and speed
+// up as their runs did. tests/data/zero_bubble.csv; sources in tests/data/README.md.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -20,9 +20,10 @@ namespace {
 struct ZeroBubbleRow {
     std::string name;  ///< model and micro-batches: rows of one name are compared
     PipelineShape shape;
-    double passes_ns = 0.0;   ///< F, I and W of all micro-batches of a stage
-    double filling_ns = 0.0;  ///< closed form of zb_h2 with its messages
-    double computed_bubble = 0.0, measured_s = 0.0;
+    double passes_ns = 0.0;         ///< F, I and W of all micro-batches of a stage
+    double computed_bubble = 0.0;   ///< of the schedule that ran: ZB-1p and ZB-2p are searched
+    double hand_made_bubble = 0.0;  ///< of the pattern by rule: ZB-H1 and ZB-H2
+    double measured_s = 0.0;
     double span_ns = 0.0;  ///< SlotTiming::longestSpan: that optimizer need not wait
 
     [[nodiscard]] double bubble() const { return 1.0 - passes_ns / span_ns; }
@@ -53,9 +54,8 @@ ZeroBubbleRow readRow(const CsvTable& table, std::size_t r) {
     EXPECT_TRUE(validateSlots(slots, row.shape).empty()) << row.text();
     row.span_ns = static_cast<double>(timeSlots(slots, row.shape, times)->longestSpan());
     row.passes_ns = static_cast<double>(row.shape.num_microbatches) * (f + i + w) * 1e6;
-    row.filling_ns =
-        static_cast<double>(row.shape.pp - 1) * (f + i - 2.0 * w + 2.0 * message) * 1e6;
     row.computed_bubble = number("computed_bubble");
+    row.hand_made_bubble = number("hand_made_bubble");
     row.measured_s = static_cast<double>(row.shape.num_microbatches) * number("micro_batch_size") /
                      static_cast<double>(row.shape.pp) / number("samples_per_device_s");
     return row;
@@ -74,25 +74,24 @@ const std::vector<ZeroBubbleRow>& publishedRows() {
     return rows;
 }
 
-TEST(ZeroBubbleTable, BubblesAreThoseThePaperComputes) {
+TEST(ZeroBubbleTable, BubblesAreThoseTheAuthorsCompute) {
     std::map<ScheduleKind, int> seen;
     for (const ZeroBubbleRow& row : publishedRows()) {
         ++seen[row.shape.kind];
-        switch (row.shape.kind) {
-            case ScheduleKind::InterleavedOneF1B:
-                EXPECT_NEAR(row.bubble(), row.computed_bubble, 0.0035) << row.text();
-                break;
-            case ScheduleKind::ZbH2:
-                // Ours is the hand-made pattern, which puts at most 2 pp - 1 micro-batches off. The
-                // paper's searched schedule puts off more: it counts bytes, and less of them stay
-                // for a weight gradient than for an input gradient.
-                EXPECT_NEAR(row.span_ns, row.passes_ns + row.filling_ns, 1e-4 * row.span_ns)
-                    << row.text();
-                EXPECT_GE(row.bubble(), row.computed_bubble) << row.text();
-                break;
-            default:
-                EXPECT_NEAR(row.bubble(), row.computed_bubble, 6e-5) << row.text();
+        // The searched ZB-1p gains nothing over ZB-H1; ZB-2p puts more weight gradients off than
+        // the 2 pp - 1 of ZB-H2, for it counts bytes, and less stays for them than for an input
+        // gradient.
+        if (row.shape.kind == ScheduleKind::ZbH2)
+            EXPECT_GE(row.bubble(), row.computed_bubble + 0.023) << row.text();
+        else
+            EXPECT_EQ(row.hand_made_bubble, row.computed_bubble) << row.text();
+        if (row.shape.kind != ScheduleKind::InterleavedOneF1B) {
+            EXPECT_NEAR(row.bubble(), row.hand_made_bubble, 6e-5) << row.text();
+            continue;
         }
+        // From chunk to chunk the authors' program waits only for the first of pp micro-batches.
+        EXPECT_GE(row.bubble(), row.computed_bubble) << row.text();
+        EXPECT_LE(row.bubble(), row.computed_bubble + 0.0033) << row.text();
     }
     EXPECT_EQ(seen[ScheduleKind::OneF1B], 10);
     EXPECT_EQ(seen[ScheduleKind::ZbH1], 8);
@@ -125,7 +124,7 @@ TEST(ZeroBubbleTable, SpeedUpsOverOneF1BAreThoseOfTheRuns) {
             const double measured = base.measured_s / row.measured_s;
             const double scheduled = base.span_ns / row.span_ns;
             const bool interleaved = row.shape.kind == ScheduleKind::InterleavedOneF1B;
-            EXPECT_NEAR(scheduled / measured, 1.0, interleaved ? 0.085 : 0.045) << row.text();
+            EXPECT_NEAR(scheduled / measured, 1.0, interleaved ? 0.082 : 0.042) << row.text();
             ++compared;
         }
     }
