@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured table of zero bubble (arXiv 2401.10241) with the pass times its authors profiled:
-// the schedules laid out here lose what the authors' program prints for theirs, and rank and speed
-// up as their runs did. tests/data/zero_bubble.csv; sources in tests/data/README.md.
+// The measured table of zero bubble (arXiv 2401.10241) with the pass times its authors computed
+// with: the schedules laid out here lose what the authors' program prints for theirs, and rank and
+// speed up as their runs did. tests/data/zero_bubble.csv; sources in tests/data/README.md.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
