@@ -59,10 +59,6 @@ bool isNetwork(const ClusterSpec& cluster, const LinkLevel& level) {
            !level.name.starts_with("xgmi");
 }
 
-bool expertLibrary(AllToAllLibrary library) {
-    return library == AllToAllLibrary::DeepEp || library == AllToAllLibrary::HybridEp;
-}
-
 /// Ranges by what stands behind a published figure: a curve of this group; one of another group or
 /// size (whole curves left out of the tables: 0.85-1.15); the constants alone.
 struct Range {
@@ -120,7 +116,7 @@ CommunicationModel::Dimension CommunicationModel::dimension(std::string_view nam
         if (out.measured[i] == nullptr && m_family != LinkFamily::Unknown)
             out.published[i] = publishedMatch(callKind(kind, false, out.place), out.place);
     }
-    if (name == "ep" && expertLibrary(m_plan.all_to_all.library))
+    if (name == "ep" && movesTokens(m_plan.all_to_all.library))
         out.combine =
             publishedMatch(callKind(CollectiveKind::AllToAll, true, out.place), out.place);
     return out;
@@ -176,7 +172,7 @@ CallKind CommunicationModel::callKind(CollectiveKind kind, bool combine,
         case CollectiveKind::AllToAll:
             break;
     }
-    if (expertLibrary(m_plan.all_to_all.library))
+    if (movesTokens(m_plan.all_to_all.library))
         return combine ? CallKind::Combine : CallKind::Dispatch;
     if (!place.crossesNetwork()) return CallKind::AllToAll;
     switch (m_plan.all_to_all.algorithm) {
@@ -197,7 +193,7 @@ PublishedCurves::Match CommunicationModel::publishedMatch(CallKind kind,
     call.ranks = place.ranks;
     call.nodes = place.nodes;
     // Rows of the library that the plan names stand nearer than those of others.
-    if (expertLibrary(m_plan.all_to_all.library))
+    if (isExpertParallel(kind) && movesTokens(m_plan.all_to_all.library))
         call.library =
             m_plan.all_to_all.library == AllToAllLibrary::HybridEp ? "HybridEP" : "DeepEP";
     if (isExpertParallel(kind))

@@ -44,12 +44,6 @@ namespace {
 /// of its own shares over kinds of kernels where a kind was not measured on the die.
 constexpr double kPublishedMemorySpread = 0.16, kOtherMemorySpread = 0.5;
 
-/// Bytes an element of AdamW's step on the device: the work table's traffic over its elements.
-double optimizerBytes(const StateBytes& b) {
-    const double main = b.master > 0.0 ? b.master : b.weights;
-    return b.gradients + 2.0 * main + 2.0 * b.optimizer + (b.master > 0.0 ? b.weights : 0.0);
-}
-
 /// Router and head stay in BF16 when the layers run lower.
 Precision headPrecision(Precision p) {
     return elementBytes(p).value <= 1.0 ? Precision::Bf16 : p;
@@ -159,7 +153,7 @@ Cost CostModel::operation(const OperationWork& work, Phase phase) const {
         hostLink(m_plan.cluster.device).link.value > 0.0) {
         // The host steps its part of the state after the device's part.
         const double moved = m_plan.offload.fraction;
-        const double elements = work.memory_traffic.value / optimizerBytes(stateBytes(m_plan));
+        const double elements = work.memory_traffic.value / optimizerStepBytes(stateBytes(m_plan));
         sum = sum * (1.0 - moved) + hostOptimizer(m_plan, moved * elements);
     }
     if (work.communication) sum = sum + communication(*work.communication);

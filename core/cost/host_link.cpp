@@ -12,8 +12,6 @@ namespace {
 
 /// Achieved shares: copies of pinned memory, and the vectorized passes of CPU Adam.
 constexpr double kLinkShare = 0.85, kMemoryShare = 0.7;
-/// CPU Adam, bytes an element: gradient read; weight, two moments read and written; 16-bit weight.
-constexpr double kAdamBytes = 4.0 + 2.0 * 12.0 + 2.0;
 
 struct Rates {
     double link_gb_s, memory_gb_s;
@@ -46,7 +44,7 @@ Cost hostOptimizer(const Plan& plan, double parameters) {
     if (parameters <= 0.0 || host.link.value <= 0.0) return {};
     const StateBytes state = stateBytes(plan);
     const Seconds copies = Bytes(parameters * std::max(state.gradients, state.weights)) / host.link;
-    const Seconds pass = Bytes(parameters * kAdamBytes) / host.memory;
+    const Seconds pass = Bytes(parameters * optimizerStepBytes(state)) / host.memory;
     return costOf(std::max(copies, pass), EvidenceKind::Assumed, false);
 }
 

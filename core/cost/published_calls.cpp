@@ -2,7 +2,6 @@
 #include "core/cost/published_calls.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/base/check.h"
@@ -149,7 +148,8 @@ double PublishedCurves::distance(const Curve& curve, const PublishedCall& call, 
     if (own.kernel_only != call.kernel_only) d += 1.0;
     if (own.device != call.device) d += kOtherDevice;
     if (!call.library.empty()) {
-        if (own.library != call.library) d += kOtherLibrary;
+        // A library named without its release stands for all of them.
+        if (call.library != mover && own.library != call.library) d += kOtherLibrary;
         if (curve.mover != mover) d += kOtherLibrary;
     }
     return d;

@@ -83,8 +83,7 @@ Result<OptimizerChoice> readOptimizer(const Json& json, std::string where) {
         if (idle != StateFormat::None)
             return fail(ErrorCode::InvalidInput,
                         "gradients 'none' freezes the weights (adapters alone train): "
-                        "master_weights, "
-                        "first_moment and second_moment must be 'none' too")
+                        "master_weights, first_moment and second_moment must be 'none' too")
                 .at(in.where());
     return out;
 }

@@ -151,10 +151,8 @@ double stageImbalance(const Plan& plan, StageId stage) {
     return sum / static_cast<double>(layers.size());
 }
 
-bool movesTokens(const Plan& plan) {
-    const AllToAllLibrary library = plan.all_to_all.library;
-    return plan.layout.ep > 1 &&
-           (library == AllToAllLibrary::DeepEp || library == AllToAllLibrary::HybridEp);
+bool movesTokens(AllToAllLibrary library) {
+    return library == AllToAllLibrary::DeepEp || library == AllToAllLibrary::HybridEp;
 }
 
 }  // namespace piper

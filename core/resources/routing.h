@@ -19,6 +19,9 @@ namespace piper {
 
 /// DeepEP and HybridEP send a token once to a rank, straight from where it lies, and sort rows on
 /// the expert's side alone, by one fused kernel.
-[[nodiscard]] bool movesTokens(const Plan& plan);
+[[nodiscard]] bool movesTokens(AllToAllLibrary library);
+[[nodiscard]] inline bool movesTokens(const Plan& plan) {
+    return plan.layout.ep > 1 && movesTokens(plan.all_to_all.library);
+}
 
 }  // namespace piper

@@ -272,18 +272,19 @@ OperationWork optimizerWork(const Plan& plan, StageId stage) {
     const bool sharded = plan.zero_stage >= 1;
     const double owned = p.dense / (sharded ? asDouble(l.dp * l.cp) : 1.0) +
                          p.expert / (sharded ? asDouble(std::max<std::int64_t>(1, l.edp())) : 1.0);
-    const StateBytes b = stateBytes(plan);
-    // AdamW reads gradient, master (or weight), m, v; writes master (or weight), m, v and the
-    // low-precision weight.
-    const double main = b.master > 0.0 ? b.master : b.weights;
-    const double low = b.master > 0.0 ? b.weights : 0.0;
     OperationWork work;
-    work.memory_traffic = Bytes(owned * (b.gradients + 2.0 * main + 2.0 * b.optimizer + low));
+    work.memory_traffic = Bytes(owned * optimizerStepBytes(stateBytes(plan)));
     work.kernels = 1.0;
     return work;
 }
 
 }  // namespace
+
+double optimizerStepBytes(const StateBytes& b) {
+    const double main = b.master > 0.0 ? b.master : b.weights;
+    const double low = b.master > 0.0 ? b.weights : 0.0;
+    return b.gradients + 2.0 * main + 2.0 * b.optimizer + low;
+}
 
 OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId stage) {
     const bool trains =

@@ -132,6 +132,9 @@ struct StateBytes {
     double step_gradient = 0.0;  ///< fp32 copy of a rank's own gradients while the optimizer runs
     [[nodiscard]] double total() const { return weights + gradients + master + optimizer; }
 };
+/// Bytes an element that one optimizer step reads and writes: gradient, master (or weight) and
+/// moments read, all but the gradient and the low-precision weight written.
+[[nodiscard]] double optimizerStepBytes(const StateBytes& state);
 /// Of AdamW with the framework's own precisions.
 [[nodiscard]] StateBytes stateBytes(Framework framework, Precision precision);
 /// Of the plan's optimizer, formats and fp8 weights; of the matrices of its layers.

@@ -129,17 +129,33 @@ double Exposure::expertShare(const OperationKey& key, StageId stage) {
     return 1.0 - moving.value / all.value * (1.0 - remaining(moving, window, alone));
 }
 
+/// ZeRO 3: shards that wait in host memory come up before each gather, behind the same compute.
+Seconds Exposure::parameterUpload(StageId stage) const {
+    if (m_plan.zero_stage < 3 || !m_plan.offload.parameters) return {};
+    const StageParameters p = stageParameters(m_plan, stage);
+    const Layout& l = m_plan.layout;
+    const double shard =
+        p.dense / asDouble(l.dp * l.cp) + p.expert / asDouble(std::max<std::int64_t>(1, l.edp()));
+    return hostCopy(m_plan.cluster.device, activationElementBytes(m_plan.precision) *
+                                               (2.0 * shard * asDouble(m_plan.numMicroBatches())));
+}
+
 /// Gradients by buckets behind the last backward of the stage, weights behind the first forward;
 /// all but the bucket of one layer. ZeRO 3: behind every pass. Both grids share the compute.
 double Exposure::dataShare(const OperationKey& key, StageId stage) {
     const bool gather = key.kind == OperationKind::AllGather;
-    if (gather ? !m_overlap.dp_param_gather : !m_overlap.dp_grad_reduce) return 1.0;
+    const bool hidden = gather ? m_overlap.dp_param_gather : m_overlap.dp_grad_reduce;
+    const Seconds upload = gather ? parameterUpload(stage) : Seconds();
+    if (!hidden && upload.value <= 0.0) return 1.0;
     Seconds all;
     for (LayerKind grid : {LayerKind::Dense, LayerKind::Moe}) {
         OperationKey part = key;
         part.layer = grid;
         all += seconds(part, stage);
     }
+    if (all.value <= 0.0) return 1.0;
+    const Seconds whole = all + upload;
+    if (!hidden) return whole / all;
     std::int64_t layers = 0;
     for (std::int64_t v = 0; v < pipelineShape(m_plan).chunks(); ++v)
         layers += stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v))).size();
@@ -151,18 +167,6 @@ double Exposure::dataShare(const OperationKey& key, StageId stage) {
         if (!gather) window = window * (m_overlap.dp_param_gather ? 0.5 : 1.0);
         window = window * asDouble(m_plan.numMicroBatches());
     }
-    // Shards that wait in host memory come up before each gather, behind the same compute.
-    Seconds whole = all;
-    if (gather && every_pass && m_plan.offload.parameters) {
-        const StageParameters p = stageParameters(m_plan, stage);
-        const Layout& l = m_plan.layout;
-        const double shard = p.dense / asDouble(l.dp * l.cp) +
-                             p.expert / asDouble(std::max<std::int64_t>(1, l.edp()));
-        whole +=
-            hostCopy(m_plan.cluster.device, activationElementBytes(m_plan.precision) *
-                                                (2.0 * shard * asDouble(m_plan.numMicroBatches())));
-    }
-    if (all.value <= 0.0) return 1.0;
     return remaining(whole, window, 1.0 / asDouble(std::max<std::int64_t>(1, layers)),
                      every_pass ? kFsdpContention : kContention) *
            (whole / all);
@@ -190,32 +194,54 @@ double Exposure::computeShare(const OperationKey& key, StageId stage) {
     if (all.value <= 0.0) return run.matrix;
     const OperationWork& work = m_work.of(key, stage);
     const auto shareOf = [&](Seconds part) { return std::min(1.0, part / all); };
+    const auto memory = [&] {
+        return m_cost.memoryBound(work.memory_traffic, work.kernels, m_cost.memoryKind(key.phase))
+                   .time *
+               work.imbalance;
+    };
+    if (key.kind == OperationKind::Optimizer) {  // the host's part of it runs at the host's pace
+        const double here = m_plan.offload.optimizer ? 1.0 - m_plan.offload.fraction : 1.0;
+        return 1.0 + (run.memory - 1.0) * shareOf(memory() * here);
+    }
     double out = run.matrix;
     if (run.memory != run.matrix && work.memory_traffic.value > 0.0)
-        out +=
-            (run.memory - run.matrix) *
-            shareOf(
-                m_cost.memoryBound(work.memory_traffic, work.kernels, m_cost.memoryKind(key.phase))
-                    .time *
-                work.imbalance);
-    const double attention = m_attention_factor;
-    if (attention != 1.0 && work.attention)
-        out += run.matrix * (attention - 1.0) * shareOf(m_cost.attention(*work.attention).time);
+        out += (run.memory - run.matrix) * shareOf(memory());
+    if (m_attention_factor != 1.0 && work.attention)
+        out += run.matrix * (m_attention_factor - 1.0) *
+               shareOf(m_cost.attention(*work.attention).time);
     return out;
+}
+
+/// Of one layer of a stage, what it keeps in these terms: under full recompute its input alone.
+Bytes Exposure::keptBytes(LayerKind layer, bool attention, StageId stage) const {
+    std::int64_t layers = 0, again = 0;
+    for (std::int64_t v = 0; v < pipelineShape(m_plan).chunks(); ++v) {
+        const std::int64_t size =
+            stageLayers(m_plan, stage, ModelChunkId(static_cast<std::int32_t>(v))).size();
+        layers += size;
+        again += recomputedLayers(m_plan, size);
+    }
+    const double recomputed = layers > 0 ? asDouble(again) / asDouble(layers) : 0.0;
+    const auto sum = [attention](const std::vector<MemoryEntry>& entries) {
+        Bytes out;
+        for (const MemoryEntry& entry : entries)
+            if ((entry.term == MemoryTerm::AttentionActivation) == attention) out += entry.bytes;
+        return out;
+    };
+    return sum(layerCheckpoint(m_plan)) * recomputed +
+           sum(layerActivations(m_plan, layer, memoryImbalance(m_plan, stage))) *
+               (1.0 - recomputed);
 }
 
 /// What of a layer's kept tensors goes to host memory in the forward pass and comes back before the
 /// input gradient; the link has the operation's own time for its part.
-Seconds Exposure::offloadTime(const OperationKey& key, StageId stage) {
-    const bool moves = key.kind == OperationKind::Forward || key.kind == OperationKind::InputGrad;
-    const double moved = 1.0 - activationsOnDevice(m_plan, stage);
+Seconds Exposure::offloadTime(const OperationKey& key, StageId stage) const {
     const bool attention = key.phase == Phase::Attention;
-    if (!moves || moved <= 0.0 || key.shared_expert || !(attention || key.phase == Phase::Expert))
-        return {};
-    Bytes kept;
-    for (const MemoryEntry& entry : layerActivations(m_plan, key.layer))
-        if ((entry.term == MemoryTerm::AttentionActivation) == attention) kept += entry.bytes;
-    return hostCopy(m_plan.cluster.device, kept * moved);
+    const bool moves = key.kind == OperationKind::Forward || key.kind == OperationKind::InputGrad;
+    if (!moves || key.shared_expert || !(attention || key.phase == Phase::Expert)) return {};
+    const double moved = 1.0 - activationsOnDevice(m_plan, stage);
+    if (moved <= 0.0) return {};
+    return hostCopy(m_plan.cluster.device, keptBytes(key.layer, attention, stage) * moved);
 }
 
 double Exposure::share(const OperationKey& key, StageId stage) {

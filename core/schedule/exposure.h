@@ -26,7 +26,9 @@ public:
 private:
     [[nodiscard]] double computeShare(const OperationKey& key, StageId stage);
     [[nodiscard]] double hiddenShare(const OperationKey& key, StageId stage);
-    [[nodiscard]] Seconds offloadTime(const OperationKey& key, StageId stage);
+    [[nodiscard]] Seconds parameterUpload(StageId stage) const;
+    [[nodiscard]] Bytes keptBytes(LayerKind layer, bool attention, StageId stage) const;
+    [[nodiscard]] Seconds offloadTime(const OperationKey& key, StageId stage) const;
     [[nodiscard]] Seconds seconds(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds computeOf(LayerKind layer, OperationKind kind, bool with_experts,
                                     StageId stage);

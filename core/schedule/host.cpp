@@ -2,7 +2,6 @@
 #include "core/schedule/host.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/cost/kernel_model.h"
 
