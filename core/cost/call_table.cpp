@@ -179,9 +179,15 @@ Result<CallTable> readCallTable(std::string_view csv, std::string_view where) {
     while (!csv.empty()) {
         const std::size_t end = csv.find('\n');
         ++line_number;
-        PIPER_ASSIGN(const std::vector<std::string> fields,
-                     csvCells(csv.substr(0, end), static_cast<std::size_t>(line_number), where));
+        Result<std::vector<std::string>> cells =
+            csvCells(csv.substr(0, end), static_cast<std::size_t>(line_number), where);
         csv = end == std::string_view::npos ? std::string_view() : csv.substr(end + 1);
+        if (!cells.ok()) {
+            if (columns.at.empty()) return cells.error();
+            out.skipped.push_back({line_number, cells.error().message});
+            continue;
+        }
+        const std::vector<std::string>& fields = *cells;
         if (fields.size() == 1 && fields[0].empty()) continue;
         if (columns.at.empty()) {
             for (std::size_t i = 0; i < fields.size(); ++i) columns.at.emplace(fields[i], i);

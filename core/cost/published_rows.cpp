@@ -228,7 +228,13 @@ Result<PublishedRows> readPublishedRows(std::string_view csv, std::string_view w
         const std::string_view text = csv.substr(0, end);
         csv.remove_prefix(std::min(end + 1, csv.size()));
         if (text.empty()) continue;
-        PIPER_ASSIGN(const Fields fields, csvCells(text, static_cast<std::size_t>(line), where));
+        const Result<Fields> cells = csvCells(text, static_cast<std::size_t>(line), where);
+        if (!cells.ok()) {
+            if (columns.empty()) return cells.error();
+            out.skipped.push_back({line, cells.error().message});
+            continue;
+        }
+        const Fields& fields = *cells;
         if (columns.empty()) {
             for (std::size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
             width = fields.size();

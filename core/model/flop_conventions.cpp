@@ -129,6 +129,13 @@ const std::vector<FlopConvention>& flopConventions() {
          .source = "arXiv 2204.02311, appendix B: 6 N + 12 L H Q T",
          .attention = kFull,
          .six_n = true},
+        {.name = "adapters",
+         .source =
+             "Megatron-Bridge performance summary, LoRA: frozen weights have no gradients, so "
+             "forward and input gradients count; packed sequences without attention core",
+         .layer_passes = 2.0,
+         .head_passes = 2.0,
+         .attention_core = false},
     };
     return conventions;
 }
@@ -163,7 +170,9 @@ FlopTable flopTable(const ModelSpec& model, std::int64_t seq_len,
     TableWriter table(convention);
     table.layer("attention projections", f.attention_projections,
                 fmt::format("2 x projection weights x {} layers", m.num_layers + m.mtp_num_layers));
-    table.layer("attention core", f.attention_core, coreFormula(m, seq_len, convention.attention));
+    if (convention.attention_core)
+        table.layer("attention core", f.attention_core,
+                    coreFormula(m, seq_len, convention.attention));
     table.layer("dense MLP", f.dense_mlp,
                 fmt::format("2 x {} matrices x {} x {} x {} layers", mlpMatrices(m.dense_mlp),
                             m.hidden_size, m.ffn_hidden_size, m.num_layers - m.numMoeLayers()));

@@ -21,11 +21,12 @@ struct FlopConvention {
     bool six_n = false;
     double layer_passes = 3.0;  ///< forward and backward; 4 counts a recomputed forward
     double head_passes = 3.0;
+    bool attention_core = true;  ///< false: scores and values are not counted
 };
 
 /// The named conventions: model_flops (ours; Megatron-LM, Megatron-Bridge), full_attention (NeMo),
 /// bridge_two_matrix_experts, parallel_folding, sc21, sc21_model, intern_evo, intern_evo_recompute,
-/// llm_foundry, palm.
+/// llm_foundry, palm, adapters.
 [[nodiscard]] const std::vector<FlopConvention>& flopConventions();
 /// Errors: NotFound names the nearest known one.
 [[nodiscard]] Result<FlopConvention> findFlopConvention(std::string_view name);

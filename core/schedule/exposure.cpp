@@ -244,9 +244,20 @@ Seconds Exposure::offloadTime(const OperationKey& key, StageId stage) const {
     return hostCopy(m_plan.cluster.device, keptBytes(key.layer, attention, stage) * moved);
 }
 
+double Exposure::busyShare(const OperationKey& key, StageId stage) {
+    return isCommunication(key.phase) ? hiddenShare(key, stage) : computeShare(key, stage);
+}
+
+bool Exposure::waitsForHostMemory(const OperationKey& key, StageId stage) {
+    if (key.phase == Phase::DpComm)
+        return key.kind == OperationKind::AllGather && parameterUpload(stage).value > 0.0;
+    const Seconds copy = offloadTime(key, stage);
+    return copy.value > 0.0 && copy >= hostTime(m_plan, key) &&
+           copy > seconds(key, stage) * busyShare(key, stage);
+}
+
 double Exposure::share(const OperationKey& key, StageId stage) {
-    const double busy =
-        isCommunication(key.phase) ? hiddenShare(key, stage) : computeShare(key, stage);
+    const double busy = busyShare(key, stage);
     const Seconds host = std::max(hostTime(m_plan, key), offloadTime(key, stage));
     if (host.value <= 0.0) return busy;
     const Seconds device = seconds(key, stage);

@@ -19,11 +19,15 @@ class Exposure {
 public:
     Exposure(WorkTable& work, const CostModel& cost);
 
-    /// 1 for compute and for what nothing hides; never 0 for an exchange; above 1 where the host
-    /// issues the operation slower than the device runs it (host.h).
+    /// 1 for what nothing hides; never 0 for an exchange. Above 1 for compute in a long run and
+    /// where the host issues the operation slower than the device runs it (host.h), and for what
+    /// waits for a copy from or to host memory.
     [[nodiscard]] double share(const OperationKey& key, StageId stage);
+    /// share() holds a copy over the host's link, whose rates are assumed.
+    [[nodiscard]] bool waitsForHostMemory(const OperationKey& key, StageId stage);
 
 private:
+    [[nodiscard]] double busyShare(const OperationKey& key, StageId stage);
     [[nodiscard]] double computeShare(const OperationKey& key, StageId stage);
     [[nodiscard]] double hiddenShare(const OperationKey& key, StageId stage);
     [[nodiscard]] Seconds parameterUpload(StageId stage) const;

@@ -15,8 +15,9 @@ namespace piper {
 
 /// How much longer compute takes in a long run than the kernel alone (factors of at least 1).
 /// Matrix: GEMMs and attention at the clock that the power limit leaves. Memory: element-wise
-/// kernels are short, each with a gap before it and caches that others have used. 1 where the
-/// cluster's own curves were measured, and for devices without published runs.
+/// kernels are short, each with a gap before it and caches that others have used. By generation
+/// (Ampere, Hopper, Blackwell), also for its devices without published runs; 1 where the cluster's
+/// own curves were measured and for all other devices.
 struct RunFactors {
     double matrix = 1.0, memory = 1.0;
 };

@@ -45,7 +45,11 @@ StepModel::SlotPointer StepModel::priceSlot(SlotTemplate slot, const CostModel& 
         const std::int32_t where = isStageWork(*m_plan, op.key) ? stage.value : -1;
         const OperationWork& work = m_work->of(op.key, stage);
         const auto [at, added] = m_costs.try_emplace(packed(op.key, where));
-        if (added) at->second = {cost.operation(work, op.key.phase), exposure.share(op.key, stage)};
+        if (added) {
+            at->second = {cost.operation(work, op.key.phase), exposure.share(op.key, stage)};
+            if (exposure.waitsForHostMemory(op.key, stage))
+                at->second.cost.evidence.kind = EvidenceKind::Assumed;
+        }
         out->work.push_back(&work);
         out->costs.push_back(isHandOver(op) ? Cost{} : at->second.cost);
         out->shares.push_back(at->second.share);

@@ -300,19 +300,13 @@ Flops countedFlopsPerToken(const MeasuredRun& run) {
     const SourceProfile& profile = *run.profile;
     const bool recomputed = plan.recompute.granularity == RecomputeGranularity::Full;
     const std::string_view name =
-        recomputed && !profile.flops_recompute.empty()        ? profile.flops_recompute
+        run.lora                                              ? "adapters"
+        : recomputed && !profile.flops_recompute.empty()      ? profile.flops_recompute
         : run.other_gate && !profile.flops_other_gate.empty() ? profile.flops_other_gate
                                                               : profile.flops;
     const Result<FlopConvention> convention = findFlopConvention(name);
     PIPER_CHECK(convention.ok());
-    const FlopTable table = flopTable(plan.model, plan.seq_len, *convention);
-    if (!run.lora) return table.total();
-    // Adapters alone have weight gradients: forward and input gradients are two passes of three.
-    // Their runs pack short sequences, and the source counts no attention core for them.
-    Flops flops;
-    for (const FlopTerm& term : table.terms)
-        if (term.name != "attention core") flops += term.training() * (2.0 / 3.0);
-    return flops;
+    return flopTable(plan.model, plan.seq_len, *convention).total();
 }
 
 Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,

@@ -158,6 +158,7 @@ TEST(PublishedRows, BadRowsAreListedWithTheirReason) {
         {"matmul,XPU 1,bf16,1,64,64,64,,10,,989,,s\n", "XPU 1"},
         {"matmul,H100 SXM,bf16,1,64,64,64,,,,989,,s\n", "time_us"},
         {"matmul,H100 SXM\n", "2 fields"},
+        {"matmul,\"H100 SXM,bf16,1,64,64,64,,10,,989,,s\n", "quote"},
         {"sdp_fwd,H100 SXM,bf16,1,64,,,batch=1;head_num=3,10,,989,,s\n", "size"},
     };
     for (const auto& [row, expected] : bad) {

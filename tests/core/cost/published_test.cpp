@@ -61,18 +61,20 @@ TEST(CallTable, BadRowsAreNamed) {
         "NCCL 2.27,H100 SXM,1,1,1048576,16.2,,,alltoall\n"
         "NCCL 2.27,H100 SXM,9,8,1048576,16.2,,,alltoall\n"
         "NCCL 2.27,H100 SXM,1,8,1048576,16.2,,,all_to_some\n"
-        "DeepEP normal dispatch,H100 SXM,1,8,,400,,no sizes,\n",
+        "DeepEP normal dispatch,H100 SXM,1,8,,400,,no sizes,\n"
+        "NCCL 2.27,\"H100 SXM,1,8,1048576,16.2,,,alltoall\n",
         "rows.csv");
     ASSERT_TRUE(read.ok());
     EXPECT_EQ(read->calls.size(), 1U);
-    ASSERT_EQ(read->skipped.size(), 7U);
+    ASSERT_EQ(read->skipped.size(), 8U);
     const std::vector<const char*> reasons = {"no message size",
                                               "neither a time nor algbw",
                                               "no link constants for device 'Abacus'",
                                               "ranks '1' is not 2 or more",
                                               "nodes '9' is not between 1 and the ranks",
                                               "unknown op 'all_to_some'",
-                                              "no tokens in notes"};
+                                              "no tokens in notes",
+                                              "the quote of line 10 does not end"};
     for (std::size_t i = 0; i < reasons.size(); ++i) {
         EXPECT_EQ(read->skipped[i].reason, reasons[i]);
         EXPECT_EQ(read->skipped[i].line, static_cast<std::int64_t>(i) + 3);

@@ -100,6 +100,16 @@ TEST(FlopConventions, GiveWhatTheirSourcesPrint) {
 }
 
 /// 96 B s l h^2 (1 + s / 6h + V / 16 l h) for 145.6e9 parameters; 72 with the model's share.
+TEST(FlopConventions, AdaptersCountTwoPassesWithoutScores) {
+    const ModelSpec model = config("Mixtral-8x7B-v0.1");
+    const FlopTable all = flopTable(model, 4096, *findFlopConvention("model_flops"));
+    double left = 0.0;
+    for (const FlopTerm& term : all.terms)
+        if (term.name != "attention core") left += term.forward.value * 2.0;
+    EXPECT_NEAR(gflop(model, 4096, "adapters"), left / 1e9, 1e-6);
+    EXPECT_EQ(gflop(model, 4096, "adapters"), gflop(model, 32768, "adapters"));
+}
+
 TEST(FlopConventions, Sc21IsItsEquation) {
     const double l = 80, h = 12288, s = 2048, v = 51200;
     const ModelSpec m = dense({80, 12288, 49152, 96, 96, 51200, MlpKind::TwoMatrix});

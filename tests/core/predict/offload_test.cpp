@@ -4,6 +4,7 @@
 
 #include "core/cost/host_link.h"
 #include "core/predict/predict.h"
+#include "core/resources/work.h"
 #include "tests/support/example_plans.h"
 
 namespace piper {
@@ -50,11 +51,25 @@ TEST(Offload, ActivationsWaitForTheLinkThatComputeDoesNotHide) {
     Plan plan = qwen(16);
     const double none = predicted(plan).step.value;
     plan.offload.activations = 1.0;
-    const double moved = predicted(plan).step.value;
+    const Prediction all = predicted(plan);
+    const double moved = all.step.value;
     EXPECT_GT(moved, none);
+    EXPECT_EQ(all.evidence.at("phase_seconds.attention").kind, EvidenceKind::Assumed);
+    EXPECT_NE(all.evidence.at("phase_seconds.router").kind, EvidenceKind::Assumed);
     // Each direction of the link carries what the layers keep, once a micro-batch.
     plan.offload.activations = 0.05;
     EXPECT_LT(predicted(plan).step.value, none + 0.2 * (moved - none));
+}
+
+TEST(Offload, UnderFullRecomputeInputsAloneTravel) {
+    Plan plan = qwen(16);
+    plan.recompute.granularity = RecomputeGranularity::Full;
+    const Prediction none = predicted(plan);
+    plan.offload.activations = 1.0;
+    const Prediction moved = predicted(plan);
+    // T / tp x H x 2 bytes a layer: less than attention takes, as the link's whole time is hidden.
+    EXPECT_NEAR(moved.step.value / none.step.value, 1.0, 1e-9);
+    EXPECT_LT(moved.memory.peak, none.memory.peak);
 }
 
 TEST(Offload, ShardsComeUpBeforeTheyAreGathered) {
@@ -67,6 +82,18 @@ TEST(Offload, ShardsComeUpBeforeTheyAreGathered) {
     const Prediction moved = predicted(plan);
     EXPECT_GT(moved.step.value, none.step.value);
     EXPECT_LT(moved.memory.peak, none.memory.peak);
+    EXPECT_EQ(moved.evidence.at("phase_seconds.dp_comm").kind, EvidenceKind::Assumed);
+    // Without the overlap nothing hides the copies: the gathers take them on top.
+    plan.overlap = effectiveOverlap(plan);
+    plan.overlap->dp_param_gather = false;
+    const Prediction shown = predicted(plan);
+    plan.offload.parameters = false;
+    const Prediction gathered = predicted(plan);
+    const StageParameters p = stageParameters(plan, StageId(0));
+    const double shard = p.dense / 8.0 + p.expert / 8.0;
+    const Seconds copies = hostCopy(plan.cluster.device, Bytes(2.0 * 2.0 * shard));
+    EXPECT_GE(shown.step.value - gathered.step.value, 0.99 * copies.value);
+    EXPECT_GT(shown.step, moved.step);
 }
 
 TEST(HostLink, DevicesKnowTheirHostAndACpuHasNone) {
