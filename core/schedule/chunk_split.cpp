@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+#include "core/schedule/piece_counts.h"
+
 namespace piper {
 namespace {
 
@@ -14,24 +16,15 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  ///< relative
 constexpr std::size_t kMostLeading = 12, kLongestPattern = 4;
 
-/// One piece of the model on a rank, with the first n layers recomputed.
-struct ChunkCost {
-    double time = 0.0, persistent = 0.0, kept = 0.0, transient = 0.0;
-};
+/// Counts tried for one split, over all its bounds: some seconds.
+constexpr std::size_t kMostTried = 2'000'000;
 
-/// Ranks with the same pieces: one, or the two mirrored ones of a bidirectional pipeline.
-struct Group {
-    std::vector<std::size_t> positions;
-    std::vector<std::vector<double>> moments;  ///< micro-batches held by piece
-    double weight = 1.0;                       ///< share of the micro-batches that pass each piece
-};
-
-std::vector<Group> groupsOf(const ChunkSplitProblem& p) {
+std::vector<PieceGroup> groupsOf(const ChunkSplitProblem& p) {
     const bool both = placementOf(p.shape.kind) == ChunkPlacement::Bidirectional;
-    std::vector<Group> out(static_cast<std::size_t>(both ? p.shape.pp / 2 : p.shape.pp));
+    std::vector<PieceGroup> out(static_cast<std::size_t>(both ? p.shape.pp / 2 : p.shape.pp));
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(p.shape.pp); ++rank) {
         const std::size_t mirror = static_cast<std::size_t>(p.shape.pp) - 1 - rank;
-        Group& group = out[both ? std::min(rank, mirror) : rank];
+        PieceGroup& group = out[both ? std::min(rank, mirror) : rank];
         if (both) group.weight = 0.5;
         std::vector<std::size_t> here;
         for (std::size_t c = 0; c < static_cast<std::size_t>(p.shape.chunks()); ++c)
@@ -51,9 +44,10 @@ std::vector<Group> groupsOf(const ChunkSplitProblem& p) {
     return out;
 }
 
-ChunkCost costOf(const ChunkSplitProblem& p, std::size_t position, std::size_t begin,
+/// Of one piece, with the first `recompute` layers recomputed.
+PieceCost costOf(const ChunkSplitProblem& p, std::size_t position, std::size_t begin,
                  std::size_t end, std::size_t recompute) {
-    ChunkCost out;
+    PieceCost out;
     const auto add = [&out](const SplitPiece& piece, bool again) {
         out.time += piece.time.value + (again ? piece.recompute.value : 0.0);
         out.persistent += piece.persistent.value;
@@ -66,20 +60,6 @@ ChunkCost costOf(const ChunkSplitProblem& p, std::size_t position, std::size_t b
     for (std::size_t l = begin; l < end; ++l) add(p.layers[l], l - begin < recompute);
     if (position + 1 == static_cast<std::size_t>(p.shape.positions())) add(p.head, false);
     return out;
-}
-
-double memoryOf(const Group& group, const std::vector<ChunkCost>& pieces) {
-    double persistent = 0.0, transient = 0.0, held = 0.0;
-    for (const ChunkCost& piece : pieces) {
-        persistent += piece.persistent;
-        transient = std::max(transient, piece.transient);
-    }
-    for (const std::vector<double>& moment : group.moments) {
-        double sum = 0.0;
-        for (std::size_t i = 0; i < pieces.size(); ++i) sum += moment[i] * pieces[i].kept;
-        held = std::max(held, sum);
-    }
-    return persistent + held + transient;
 }
 
 /// Layers as a lead and repeats of a pattern.
@@ -105,43 +85,62 @@ std::optional<Pattern> patternOf(const std::vector<SplitPiece>& layers, std::siz
 /// The best split for one number of recomputed layers and one way the lead falls.
 class CountSolver {
 public:
-    CountSolver(const ChunkSplitProblem& problem, const std::vector<Group>& groups,
-                const Pattern& pattern, const std::vector<std::size_t>& lead, std::size_t recompute)
-        : m_problem(problem), m_groups(groups), m_pattern(pattern), m_seats(lead.size()) {
+    /// `budget`: counts that may still be tried; what is found without any left is not the best.
+    CountSolver(const ChunkSplitProblem& problem, const std::vector<PieceGroup>& groups,
+                const Pattern& pattern, const std::vector<std::size_t>& lead, std::size_t recompute,
+                std::size_t& budget)
+        : m_problem(problem),
+          m_groups(groups),
+          m_pattern(pattern),
+          m_seats(lead.size()),
+          m_budget(budget) {
         std::size_t left = pattern.lead;
         for (std::size_t p = 0; p < m_seats.size(); ++p) {
-            Seat& seat = m_seats[p];
+            PieceSeat& seat = m_seats[p];
             const std::size_t begin = pattern.lead - left;
             left -= lead[p];
             const bool last = p + 1 == m_seats.size();
             seat.layers = lead[p] + (last ? pattern.rest : 0);
             seat.least = seat.layers > 0 ? 0 : 1;
             seat.most = left > 0 ? 0 : pattern.repeats;
-            for (std::size_t x = 0; x <= seat.most; ++x)
-                seat.cost.push_back(
-                    costOf(problem, p, begin, begin + seat.layers + x * pattern.length, recompute));
             m_least += seat.least;
+            m_begin.push_back(begin);
         }
+        if (m_least > pattern.repeats) return;
+        for (std::size_t p = 0; p < m_seats.size(); ++p) {
+            PieceSeat& seat = m_seats[p];  // the others take their least
+            seat.most = std::min(seat.most, pattern.repeats - (m_least - seat.least));
+            for (std::size_t x = 0; x <= seat.most; ++x)
+                seat.cost.push_back(costOf(problem, p, m_begin[p],
+                                           m_begin[p] + seat.layers + x * pattern.length,
+                                           recompute));
+        }
+        m_counts = *countsUnder(kInfinite);
     }
 
     /// The least time of the slowest rank; infinite when nothing fits.
     double slowestRank() {
-        if (m_least > m_pattern.repeats || !feasible(kInfinite, kInfinite)) return kInfinite;
-        return least([this](double bound) { return feasible(bound, kInfinite); });
+        if (m_least > m_pattern.repeats || !feasible(m_counts, kInfinite)) return kInfinite;
+        return least([this](double bound) { return feasible(m_counts, bound); });
     }
     double slowestChunk(double rank_bound) {
-        return least([&](double bound) { return feasible(rank_bound, bound); });
+        return least([&](double bound) {
+            const std::optional<std::vector<PieceCounts>> counts = countsUnder(bound);
+            return counts && feasible(*counts, rank_bound);
+        });
     }
 
     /// Layers by position under both bounds.
     std::vector<std::int64_t> layers(double rank_bound, double chunk_bound) {
         std::vector<std::size_t> counts(m_seats.size(), 0);
         std::size_t sum = 0;
-        for (const Group& group : m_groups) {
-            const std::vector<std::size_t> most = *mostOf(group, rank_bound, chunk_bound);
-            for (std::size_t i = 0; i < most.size(); ++i) {
-                counts[group.positions[i]] = most[i];
-                sum += most[i];
+        const std::vector<PieceCounts> under = *countsUnder(chunk_bound);
+        for (std::size_t g = 0; g < m_groups.size(); ++g) {
+            const std::optional<std::vector<std::size_t>> most = mostOf(under[g], rank_bound);
+            if (!most) return {};  // the budget ended
+            for (std::size_t i = 0; i < most->size(); ++i) {
+                counts[m_groups[g].positions[i]] = (*most)[i];
+                sum += (*most)[i];
             }
         }
         for (; sum > m_pattern.repeats; --sum) {  // the slowest chunk gives one up
@@ -161,16 +160,10 @@ public:
     }
 
 private:
-    struct Seat {
-        std::size_t layers = 0;  ///< of the lead (and the rest), fixed
-        std::size_t least = 1, most = 0;
-        std::vector<ChunkCost> cost;  ///< [repeats]
-    };
-
     template <class Holds>
     double least(const Holds& holds) {
         double low = 0.0, high = 0.0;
-        for (const Seat& seat : m_seats) high += seat.cost.back().time;
+        for (const PieceSeat& seat : m_seats) high += seat.cost.back().time;
         for (int i = 0; i < 64 && high - low > 1e-15 * high; ++i) {
             const double middle = 0.5 * (low + high);
             (holds(middle) ? high : low) = middle;
@@ -178,57 +171,43 @@ private:
         return high;
     }
 
-    bool feasible(double rank_bound, double chunk_bound) {
+    /// By group; nothing when a chunk's least takes longer.
+    [[nodiscard]] std::optional<std::vector<PieceCounts>> countsUnder(double chunk_bound) const {
+        std::vector<std::size_t> most;
+        for (const PieceSeat& seat : m_seats) {
+            std::size_t x = seat.most;
+            while (x > seat.least && seat.cost[x].time > chunk_bound) --x;
+            if (seat.cost[x].time > chunk_bound) return std::nullopt;
+            most.push_back(x);
+        }
+        std::vector<PieceCounts> out;
+        for (const PieceGroup& group : m_groups)
+            out.emplace_back(group, m_seats, most, m_problem.capacity.value < kInfinite);
+        return out;
+    }
+
+    bool feasible(const std::vector<PieceCounts>& counts, double rank_bound) {
         std::size_t sum = 0;
-        for (const Group& group : m_groups) {
-            const auto most = mostOf(group, rank_bound, chunk_bound);
+        for (const PieceCounts& group : counts) {
+            const auto most = mostOf(group, rank_bound);
             if (!most) return false;
             sum += std::accumulate(most->begin(), most->end(), std::size_t{0});
         }
         return sum >= m_pattern.repeats;
     }
 
-    /// The most repeats a group takes; nothing when not even the least fit.
-    std::optional<std::vector<std::size_t>> mostOf(const Group& group, double rank_bound,
-                                                   double chunk_bound) const {
-        std::optional<std::vector<std::size_t>> best;
-        std::size_t best_sum = 0;
-        std::vector<std::size_t> counts;
-        std::vector<ChunkCost> pieces;
-        std::vector<std::size_t> room(group.positions.size() + 1, 0);  // of the pieces from i on
-        for (std::size_t i = group.positions.size(); i-- > 0;)
-            room[i] = room[i + 1] + m_seats[group.positions[i]].most;
-        const std::function<void(double, std::size_t)> choose = [&](double time, std::size_t sum) {
-            const std::size_t i = counts.size();
-            if (i == group.positions.size()) {
-                if (memoryOf(group, pieces) > m_problem.capacity.value) return;
-                if (best && sum <= best_sum) return;
-                best = counts;
-                best_sum = sum;
-                return;
-            }
-            const Seat& seat = m_seats[group.positions[i]];
-            for (std::size_t x = seat.most + 1; x-- > seat.least;) {
-                if (best && sum + x + room[i + 1] <= best_sum) break;
-                const ChunkCost& cost = seat.cost[x];
-                const double then = time + group.weight * cost.time;
-                if (cost.time > chunk_bound || then > rank_bound) continue;
-                counts.push_back(x);
-                pieces.push_back(cost);
-                choose(then, sum + x);
-                counts.pop_back();
-                pieces.pop_back();
-            }
-        };
-        choose(0.0, 0);
-        return best;
+    std::optional<std::vector<std::size_t>> mostOf(const PieceCounts& counts, double rank_bound) {
+        return counts.most({m_problem.capacity.value, rank_bound}, m_budget);
     }
 
     const ChunkSplitProblem& m_problem;
-    const std::vector<Group>& m_groups;
+    const std::vector<PieceGroup>& m_groups;
     Pattern m_pattern;
-    std::vector<Seat> m_seats;
+    std::vector<PieceSeat> m_seats;
+    std::vector<std::size_t> m_begin;  ///< first layer of the lead, [positions]
+    std::vector<PieceCounts> m_counts;
     std::size_t m_least = 0;
+    std::size_t& m_budget;
 };
 
 /// Calls visit for every way the leading layers fall on the first positions, one at least on each.
@@ -258,6 +237,34 @@ struct Candidate {
     }
 };
 
+/// No layers: nothing fits, or the budget ended.
+Candidate bestSplit(const ChunkSplitProblem& problem, const std::vector<PieceGroup>& groups,
+                    const Pattern& pattern, std::size_t& budget) {
+    Candidate best;
+    const auto positions = static_cast<std::size_t>(problem.shape.positions());
+    const auto most = static_cast<std::size_t>(problem.most_recompute);
+    double unbounded = 0.0;  // of the last number tried, were memory no limit
+    ChunkSplitProblem roomy = problem;
+    roomy.capacity = Bytes(kInfinite);
+    for (auto n = static_cast<std::size_t>(problem.least_recompute);
+         n <= most && unbounded < best.rank; ++n) {
+        unbounded = kInfinite;
+        forEachLead(pattern.lead, positions, [&](const std::vector<std::size_t>& lead) {
+            if (budget == 0) return;
+            const double free = CountSolver(roomy, groups, pattern, lead, n, budget).slowestRank();
+            unbounded = std::min(unbounded, free);
+            if (free > best.rank * (1.0 + kRounding)) return;
+            CountSolver solver(problem, groups, pattern, lead, n, budget);
+            const double rank = solver.slowestRank();
+            if (rank == kInfinite || rank > best.rank * (1.0 + kRounding)) return;
+            const double chunk = solver.slowestChunk(rank);
+            if (!best.worseThan(rank, chunk)) return;
+            best = {rank, chunk, solver.layers(rank, chunk), n};
+        });
+    }
+    return best;
+}
+
 }  // namespace
 
 Seconds ChunkSplit::slowestRank() const {
@@ -273,7 +280,7 @@ ChunkSplit evaluateSplit(const ChunkSplitProblem& problem,
     ChunkSplit out;
     out.stage_layers = stage_layers;
     out.recompute_layers = recompute_layers;
-    std::vector<ChunkCost> costs;
+    std::vector<PieceCost> costs;
     std::size_t begin = 0;
     for (std::size_t p = 0; p < stage_layers.size(); ++p) {
         const std::size_t end = begin + static_cast<std::size_t>(stage_layers[p]);
@@ -281,17 +288,18 @@ ChunkSplit evaluateSplit(const ChunkSplitProblem& problem,
         out.chunk_time.emplace_back(costs.back().time);
         begin = end;
     }
-    const std::vector<Group> groups = groupsOf(problem);
+    const std::vector<PieceGroup> groups = groupsOf(problem);
     out.rank_time.resize(static_cast<std::size_t>(problem.shape.pp));
     out.memory.resize(out.rank_time.size());
     for (std::size_t rank = 0; rank < out.rank_time.size(); ++rank) {
-        const Group& group = groups[rank < groups.size() ? rank : out.rank_time.size() - 1 - rank];
-        std::vector<ChunkCost> pieces;
+        const PieceGroup& group =
+            groups[rank < groups.size() ? rank : out.rank_time.size() - 1 - rank];
+        std::vector<PieceCost> pieces;
         for (const std::size_t p : group.positions) {
             pieces.push_back(costs[p]);
             out.rank_time[rank] += Seconds(group.weight * costs[p].time);
         }
-        out.memory[rank] = Bytes(memoryOf(group, pieces));
+        out.memory[rank] = Bytes(group.memory(pieces));
     }
     return out;
 }
@@ -307,25 +315,17 @@ Result<ChunkSplit> splitChunks(const ChunkSplitProblem& problem) {
         return fail(ErrorCode::Unsupported,
                     "the {} layers follow no pattern of up to {} kinds: give stage_layers yourself",
                     problem.layers.size(), kLongestPattern);
-    const std::vector<Group> groups = groupsOf(problem);
-    Candidate best;
-    const auto most = static_cast<std::size_t>(problem.most_recompute);
-    double unbounded = 0.0;  // of the last number tried, were memory no limit
-    ChunkSplitProblem roomy = problem;
-    roomy.capacity = Bytes(kInfinite);
-    for (auto n = static_cast<std::size_t>(problem.least_recompute);
-         n <= most && unbounded < best.rank; ++n) {
-        unbounded = kInfinite;
-        forEachLead(pattern->lead, positions, [&](const std::vector<std::size_t>& lead) {
-            unbounded =
-                std::min(unbounded, CountSolver(roomy, groups, *pattern, lead, n).slowestRank());
-            CountSolver solver(problem, groups, *pattern, lead, n);
-            const double rank = solver.slowestRank();
-            if (rank == kInfinite || rank > best.rank * (1.0 + kRounding)) return;
-            const double chunk = solver.slowestChunk(rank);
-            if (!best.worseThan(rank, chunk)) return;
-            best = {rank, chunk, solver.layers(rank, chunk), n};
-        });
+    const std::vector<PieceGroup> groups = groupsOf(problem);
+    std::size_t budget = kMostTried;
+    const Candidate best = bestSplit(problem, groups, *pattern, budget);
+    if (budget == 0) {
+        Error error =
+            fail(ErrorCode::Unsupported,
+                 "{} layers over {} stage chunks (pp {}, vpp {}): more than {} counts to "
+                 "try",
+                 problem.layers.size(), positions, problem.shape.pp, problem.shape.vpp, kMostTried);
+        error.hint = "lower vpp, or give stage_layers yourself";
+        return error;
     }
     if (best.layers.empty()) {
         Error error = fail(ErrorCode::RuleBroken, "no split of {} layers over {} chunks fits {}",

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 #include "core/schedule/step_model.h"
 #include "tests/support/example_plans.h"
@@ -169,6 +170,54 @@ TEST(SplitChunks, IsTheBestOfAllSplits) {
     EXPECT_GT(refused, 10);
     EXPECT_GT(recomputed, 5);
     EXPECT_GT(uneven, 10);
+}
+
+/// Many chunks a rank with unlike moments: all splits are far too many to look at.
+ChunkSplitProblem manyChunks(std::int64_t pp, std::int64_t vpp, std::size_t layers) {
+    std::mt19937 random(5);
+    ChunkSplitProblem p = problemOf(
+        {ScheduleKind::InterleavedOneF1B, pp, vpp, 4 * pp}, 0, layers, [&random](int from, int to) {
+            return static_cast<double>(std::uniform_int_distribution(from, to)(random));
+        });
+    p.most_recompute = 3;
+    return p;
+}
+
+TEST(SplitChunks, SaysAtOnceThatNothingFits) {
+    for (const auto& [pp, vpp, layers] :
+         {std::tuple{2, 8, 16}, std::tuple{2, 16, 96}, std::tuple{4, 8, 61}}) {
+        ChunkSplitProblem p = manyChunks(pp, vpp, static_cast<std::size_t>(layers));
+        p.capacity = Bytes(1.0);
+        EXPECT_EQ(splitChunks(p).error().code, ErrorCode::RuleBroken) << vpp;
+    }
+}
+
+TEST(SplitChunks, ManyChunksARank) {
+    for (const auto& [pp, vpp, layers] : {std::tuple{2, 8, 40}, std::tuple{4, 8, 61}}) {
+        ChunkSplitProblem p = manyChunks(pp, vpp, static_cast<std::size_t>(layers));
+        p.capacity = Bytes(kInfinite);
+        const ChunkSplit roomy = splitChunks(p).value();
+        double all = p.embedding.time.value + p.head.time.value;
+        for (const SplitPiece& layer : p.layers) all += layer.time.value;
+        EXPECT_GE(roomy.slowestRank().value * pp, all * (1.0 - 1e-12));
+        EXPECT_LE(roomy.slowestRank().value, all / pp + p.layers.front().time.value);
+        // Memory that falls to what refuses every split never makes the slowest rank faster.
+        double before = roomy.slowestRank().value;
+        int solved = 0;
+        for (double capacity = std::ranges::max(roomy.memory).value;; capacity *= 0.97) {
+            p.capacity = Bytes(capacity);
+            const Result<ChunkSplit> split = splitChunks(p);
+            if (!split.ok()) {
+                EXPECT_EQ(split.error().code, ErrorCode::RuleBroken) << split.error().text();
+                break;
+            }
+            ++solved;
+            EXPECT_GE(split->slowestRank().value, before * (1.0 - 1e-9));
+            EXPECT_LT(valueOf(p, split->stage_layers, split->recompute_layers).first, kInfinite);
+            before = split->slowestRank().value;
+        }
+        EXPECT_GT(solved, 3);
+    }
 }
 
 TEST(SplitChunks, PatternsOfTwoKindsAreCutWhole) {
