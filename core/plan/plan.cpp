@@ -32,10 +32,10 @@ std::span<const EnumName<Framework>> enumNames<Framework>() {
 
 template <>
 std::span<const EnumName<AllToAllAlgorithm>> enumNames<AllToAllAlgorithm>() {
-    static constexpr EnumName<AllToAllAlgorithm> rows[] = {{AllToAllAlgorithm::Auto, "auto"},
-                                                           {AllToAllAlgorithm::Flat, "flat"},
-                                                           {AllToAllAlgorithm::Node, "node"},
-                                                           {AllToAllAlgorithm::Rail, "rail"}};
+    static constexpr EnumName<AllToAllAlgorithm> rows[] = {
+        {AllToAllAlgorithm::Auto, "auto"},          {AllToAllAlgorithm::Flat, "flat"},
+        {AllToAllAlgorithm::Node, "node"},          {AllToAllAlgorithm::Rail, "rail"},
+        {AllToAllAlgorithm::NodePair, "node_pair"}, {AllToAllAlgorithm::NodeDedup, "node_dedup"}};
     return rows;
 }
 

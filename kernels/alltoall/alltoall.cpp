@@ -3,8 +3,7 @@
 
 #include <numeric>
 
-#include "kernels/alltoall/script_builder.h"
-#include "kernels/alltoall/staged_exchange.h"
+#include "kernels/alltoall/path_builder.h"
 
 namespace piper {
 namespace {
@@ -48,13 +47,19 @@ Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& ro
         return fail(ErrorCode::InvalidInput,
                     "exchange of {} and {} bytes with buffers of {} and {} bytes",
                     forward ? outer : inner, forward ? inner : outer, send_size, recv_size);
-    ScriptBuilder builder(m_topology, m_group.rank(), route, row_bytes, m_allocator);
-    Result<ExchangeScript> script = m_choice.algorithm == AllToAllAlgorithm::Flat
-                                        ? builder.flat(direction, send.data(), recv.data())
-                                    : forward ? builder.nodeForward(send.data(), recv.data())
-                                              : builder.nodeMirrored(send.data(), recv.data());
-    if (!script.ok()) return std::move(script).error();
-    return runScript(m_group, std::move(script).value(), nextTag());
+    const PathBuilder::Problem problem{m_topology, m_choice.algorithm, m_group.rank(), route,
+                                       row_bytes,  direction,          send.data(),    recv.data()};
+    PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
+    return runScript(m_group, std::move(script), nextTag());
+}
+
+ExchangeRoute AllToAll::uniformRoute(std::int64_t rows) const {
+    ExchangeRoute route;
+    route.send_rows.assign(at(m_group.size()), rows);
+    route.recv_rows = route.send_rows;
+    route.relayed_rows.assign(m_topology.relayedPairs(m_choice.algorithm, m_group.rank()).size(),
+                              rows);
+    return route;
 }
 
 Result<std::vector<ExchangeRoute>> AllToAll::exchangeCounts(std::span<const std::int64_t> counts,
@@ -80,36 +85,22 @@ Result<std::vector<ExchangeRoute>> AllToAll::exchangeCounts(std::span<const std:
 }
 
 Status AllToAll::moveCounts(CountTable& table) {
-    const std::int64_t rank = m_group.rank();
-    const bool staged = m_choice.algorithm == AllToAllAlgorithm::Node;
-    std::size_t relayed = 0;
-    if (staged)
-        relayed = m_topology.relayedSources(rank).size() *
-                  m_topology.members(m_topology.node(rank)).size();
-    ExchangeRoute one;
-    one.send_rows.assign(at(m_group.size()), 1);
-    one.recv_rows = one.send_rows;
-    one.relayed_rows.assign(relayed, 1);
+    const ExchangeRoute one = uniformRoute(1);
     table.incoming.resize(table.outgoing.size());
-    table.relayed.resize(relayed * at(table.block()));
-
-    ScriptBuilder builder(m_topology, rank, one,
-                          table.block() * static_cast<std::int64_t>(sizeof(std::int64_t)),
-                          m_allocator);
-    const auto* send = reinterpret_cast<const std::byte*>(table.outgoing.data());
-    auto* recv = reinterpret_cast<std::byte*>(table.incoming.data());
-    Result<ExchangeScript> script = staged ? builder.nodeForward(send, recv)
-                                           : builder.flat(ExchangeDirection::Forward, send, recv);
-    if (!script.ok()) return std::move(script).error();
-    // A relay reads what it passes on: it will have to pass the rows on too.
-    auto* note = reinterpret_cast<std::byte*>(table.relayed.data());
-    for (const ExchangeScript::Receive& receive : script->receives) {
-        if (!receive.relay_input) continue;
-        script->relay.push_back(
-            {note, receive.data.data(), static_cast<std::int64_t>(receive.data.size())});
-        note += receive.data.size();
-    }
-    PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script).value(), nextTag()));
+    table.relayed.resize(one.relayed_rows.size() * at(table.block()));
+    // A relay keeps what it passes on: it will have to pass the rows on too.
+    const PathBuilder::Problem problem{
+        m_topology,
+        m_choice.algorithm,
+        m_group.rank(),
+        one,
+        table.block() * static_cast<std::int64_t>(sizeof(std::int64_t)),
+        ExchangeDirection::Forward,
+        reinterpret_cast<const std::byte*>(table.outgoing.data()),
+        reinterpret_cast<std::byte*>(table.incoming.data()),
+        reinterpret_cast<std::byte*>(table.relayed.data())};
+    PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
+    PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script), nextTag()));
     return pending->wait();
 }
 
@@ -130,7 +121,7 @@ ExchangeRoute AllToAll::CountTable::route(std::int64_t chunk) const {
 }
 
 int AllToAll::nextTag() {
-    return kFirstTag + 2 * (m_sequence++ % kTagRange);
+    return kFirstTag + kMaxPhases * (m_sequence++ % kTagRange);
 }
 
 }  // namespace piper

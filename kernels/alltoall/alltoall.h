@@ -17,11 +17,10 @@ namespace piper {
 /// micro-batch's chunk by the counts exchange; dispatch, combine and both of their gradients use
 /// it.
 struct ExchangeRoute {
-    std::vector<std::int64_t> send_rows;    ///< [size] to each rank
-    std::vector<std::int64_t> recv_rows;    ///< [size] from each rank
-    std::vector<std::int64_t> recv_counts;  ///< [size * classes] rows of each class from each rank
-    /// Node-staged: [relayed sources][members of this node] rows that pass through this rank.
-    std::vector<std::int64_t> relayed_rows;
+    std::vector<std::int64_t> send_rows;     ///< [size] to each rank
+    std::vector<std::int64_t> recv_rows;     ///< [size] from each rank
+    std::vector<std::int64_t> recv_counts;   ///< [size * classes] rows of each class from each rank
+    std::vector<std::int64_t> relayed_rows;  ///< of ExchangeTopology::relayedPairs, in its order
 
     [[nodiscard]] std::int64_t sent() const;
     [[nodiscard]] std::int64_t received() const;
@@ -34,10 +33,12 @@ enum class ExchangeDirection { Forward, Mirrored };
 /// Exchange of rows between the ranks of one group, host memory.
 ///
 /// Flat: one non-blocking message for each destination, in an order rotated by the own rank.
-/// Node-staged: ranks of one node exchange directly; what goes to another node leaves as one
-/// message for the whole node, to the rank there in the same place, which hands it on inside its
-/// node. A mirrored exchange takes the same ways backwards. Both move the same rows to the same
-/// places, byte for byte.
+/// Node: ranks of one node exchange directly; what goes to another node leaves as one message for
+/// the whole node, to the rank there in the same place, which hands it on inside its node. Rail:
+/// what goes to another node is handed first to the node mate in the receiver's place, and crosses
+/// in one message from it. NodePair: everything from one node to another crosses in one message.
+/// A mirrored exchange takes the same ways backwards. All move the same rows to the same places,
+/// byte for byte; a relay sends on as soon as all that belongs to a message is there.
 ///
 /// All members start the same exchanges in the same order. Between start and wait a rank relays
 /// for others only while it is in wait() or test().
@@ -54,6 +55,9 @@ public:
     [[nodiscard]] Result<std::vector<ExchangeRoute>> exchangeCounts(
         std::span<const std::int64_t> counts, std::int64_t chunks, std::int64_t classes);
 
+    /// Route of the same number of rows between all pairs of ranks; asks nobody.
+    [[nodiscard]] ExchangeRoute uniformRoute(std::int64_t rows) const;
+
     /// Starts to move rows of row_bytes. Forward: send holds rows grouped by destination in rank
     /// order, recv gets them grouped by source in rank order; mirrored the other way round. Both
     /// spans must live until it is done. Collective.
@@ -69,7 +73,7 @@ private:
     struct CountTable {
         std::int64_t chunks = 1, classes = 1;
         std::vector<std::int64_t> outgoing, incoming;  ///< [size][chunks][classes]
-        std::vector<std::int64_t> relayed;  ///< [relayed sources][members][chunks][classes]
+        std::vector<std::int64_t> relayed;             ///< [relayed pairs][chunks][classes]
         [[nodiscard]] std::int64_t block() const { return chunks * classes; }
         [[nodiscard]] ExchangeRoute route(std::int64_t chunk) const;
     };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/topology.h"
 
-#include <algorithm>
 #include <map>
 
 namespace piper {
@@ -24,20 +23,49 @@ std::int64_t ExchangeTopology::relay(std::int64_t source, std::int64_t node) con
     return there[index(m_place[index(source)]) % there.size()];
 }
 
-std::vector<std::int64_t> ExchangeTopology::relayedSources(std::int64_t rank) const {
-    std::vector<std::int64_t> sources;
-    for (std::int64_t source = 0; source < size(); ++source)
-        if (!sameNode(source, rank) && relay(source, node(rank)) == rank) sources.push_back(source);
-    return sources;
+ExchangeTopology::Way ExchangeTopology::way(AllToAllAlgorithm algorithm, std::int64_t s,
+                                            std::int64_t d) const {
+    if (sameNode(s, d)) return {s, s, d, d};
+    switch (algorithm) {
+        case AllToAllAlgorithm::Node: {
+            const std::int64_t there = relay(s, node(d));
+            return {s, s, there, d};
+        }
+        case AllToAllAlgorithm::Rail: {
+            const std::int64_t here = relay(d, node(s));
+            return {s, here, d, d};
+        }
+        case AllToAllAlgorithm::NodePair: {
+            // Neighbouring pairs of nodes fall to different ranks.
+            const auto sum = index(node(s) + node(d));
+            const std::vector<std::int64_t>& here = members(node(s));
+            const std::vector<std::int64_t>& there = members(node(d));
+            return {s, here[sum % here.size()], there[sum % there.size()], d};
+        }
+        default:
+            return {s, s, d, d};
+    }
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> ExchangeTopology::relayedPairs(
+    AllToAllAlgorithm algorithm, std::int64_t rank) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+    const auto relays = [&](std::int64_t s, std::int64_t d) {
+        const Way w = way(algorithm, s, d);
+        return s != rank && d != rank && (w[1] == rank || w[2] == rank);
+    };
+    for (std::int64_t s = 0; s < size(); ++s) {
+        const bool mate = sameNode(s, rank);
+        for (std::int64_t d = 0; d < size(); ++d)
+            if (sameNode(d, rank) != mate && relays(s, d)) pairs.emplace_back(s, d);
+    }
+    return pairs;
 }
 
 AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology& topology) {
     if (wanted == AllToAllAlgorithm::Flat)
         return {AllToAllAlgorithm::Flat, "the plan names the flat exchange", false};
-    if (wanted == AllToAllAlgorithm::Rail)
-        return {AllToAllAlgorithm::Flat,
-                "the rail exchange is NCCL's (PXN), not the worker's: flat", true};
-    const bool named = wanted == AllToAllAlgorithm::Node;
+    const bool named = wanted != AllToAllAlgorithm::Auto;
     if (topology.numNodes() <= 1)
         return {AllToAllAlgorithm::Flat,
                 fmt::format("the {} ranks of the group share one node, so there is nothing to "
@@ -50,76 +78,12 @@ AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology
                             "to aggregate: flat",
                             topology.numNodes()),
                 named};
+    if (wanted == AllToAllAlgorithm::Rail || wanted == AllToAllAlgorithm::NodePair)
+        return {wanted, fmt::format("the plan names {}", toText(wanted)), false};
     return {AllToAllAlgorithm::Node,
             fmt::format("the {} ranks of the group lie on {} nodes: node-staged", topology.size(),
                         topology.numNodes()),
             false};
-}
-
-namespace {
-
-/// Rows on one hop, from sender to receiver.
-using Hops = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
-
-/// The staged ways of rows that cross nodes: first hop to the relay, second hop from it.
-struct StagedHops {
-    Hops direct, across, local;
-};
-
-StagedHops stagedHops(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                      const std::vector<std::int64_t>& rows) {
-    StagedHops hops;
-    for (std::int64_t s = 0; s < topology.size(); ++s)
-        for (std::int64_t d = 0; d < topology.size(); ++d) {
-            const std::int64_t n = rows[static_cast<std::size_t>(s * topology.size() + d)];
-            if (s == d || n == 0) continue;
-            if (algorithm == AllToAllAlgorithm::Flat || topology.sameNode(s, d)) {
-                hops.direct[{s, d}] += n;
-                continue;
-            }
-            const std::int64_t relay = topology.relay(s, topology.node(d));
-            hops.across[{s, relay}] += n;
-            if (relay != d) hops.local[{relay, d}] += n;
-        }
-    return hops;
-}
-
-void addHops(const Hops& hops, const ExchangeTopology& topology, bool mirrored,
-             std::int64_t row_bytes, std::int64_t rank, ExchangeTraffic& sum) {
-    for (const auto& [way, n] : hops) {
-        const std::int64_t from = mirrored ? way.second : way.first;
-        const std::int64_t to = mirrored ? way.first : way.second;
-        if (from != rank) continue;
-        ++sum.messages;
-        sum.bytes += n * row_bytes;
-        if (topology.sameNode(from, to)) continue;
-        ++sum.inter_node_messages;
-        sum.inter_node_bytes += n * row_bytes;
-    }
-}
-
-ExchangeTraffic traffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                        const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                        std::int64_t rank, bool mirrored) {
-    const StagedHops hops = stagedHops(algorithm, topology, rows);
-    ExchangeTraffic sum;
-    for (const Hops* stage : {&hops.direct, &hops.across, &hops.local})
-        addHops(*stage, topology, mirrored, row_bytes, rank, sum);
-    return sum;
-}
-
-}  // namespace
-
-ExchangeTraffic exchangeTraffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                                const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                                std::int64_t rank) {
-    return traffic(algorithm, topology, rows, row_bytes, rank, false);
-}
-
-ExchangeTraffic mirroredTraffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                                const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                                std::int64_t rank) {
-    return traffic(algorithm, topology, rows, row_bytes, rank, true);
 }
 
 }  // namespace piper

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/plan/plan.h"
@@ -26,8 +28,13 @@ public:
     /// The rank on `node` that takes what `source`, of another node, sends there: the one whose
     /// place on its node equals the source's, modulo the ranks there.
     [[nodiscard]] std::int64_t relay(std::int64_t source, std::int64_t node) const;
-    /// Ranks of other nodes whose rows `rank` relays, ascending.
-    [[nodiscard]] std::vector<std::int64_t> relayedSources(std::int64_t rank) const;
+    /// The stations of rows from rank s to rank d: s, the one that sends them between nodes, the
+    /// one that receives them there, d. Stations that follow each other may be the same rank.
+    using Way = std::array<std::int64_t, 4>;
+    [[nodiscard]] Way way(AllToAllAlgorithm algorithm, std::int64_t s, std::int64_t d) const;
+    /// Pairs {s, d} whose rows go through `rank` on their way, by s, then d.
+    [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> relayedPairs(
+        AllToAllAlgorithm algorithm, std::int64_t rank) const;
 
 private:
     static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -44,33 +51,9 @@ struct AlgorithmChoice {
     bool fell_back = false;  ///< the plan named another one
 };
 
-/// Auto: flat on one node, node-staged across nodes. Node-staged becomes flat where there is
+/// Auto: flat on one node, node-staged across nodes. What stages becomes flat where there is
 /// nothing to stage: one node, or one rank on every node.
 [[nodiscard]] AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted,
                                               const ExchangeTopology& topology);
-
-/// What one rank sends in one exchange.
-struct ExchangeTraffic {
-    std::int64_t messages = 0;  ///< to ranks other than itself
-    std::int64_t bytes = 0;
-    std::int64_t inter_node_messages = 0;  ///< of these, to ranks of other nodes
-    std::int64_t inter_node_bytes = 0;
-    bool operator==(const ExchangeTraffic&) const = default;
-};
-
-/// Closed form of what `rank` sends when rank s has rows[s * size + d] rows for rank d.
-/// Flat: one message for each destination with rows. Node: one for each destination with rows on
-/// its own node, one for each other node it has rows for, and as a relay one for each rank of its
-/// node that relayed rows end at. Empty messages are not sent.
-/// Unit: messages, and bytes of payload; a relayed row counts on both of its ways.
-[[nodiscard]] ExchangeTraffic exchangeTraffic(AllToAllAlgorithm algorithm,
-                                              const ExchangeTopology& topology,
-                                              const std::vector<std::int64_t>& rows,
-                                              std::int64_t row_bytes, std::int64_t rank);
-/// The same for the mirrored exchange, in which every row goes back the way it came.
-[[nodiscard]] ExchangeTraffic mirroredTraffic(AllToAllAlgorithm algorithm,
-                                              const ExchangeTopology& topology,
-                                              const std::vector<std::int64_t>& rows,
-                                              std::int64_t row_bytes, std::int64_t rank);
 
 }  // namespace piper

@@ -18,33 +18,30 @@ constexpr std::size_t kMaxCount = std::numeric_limits<int>::max();
 constexpr std::size_t kReduceSlice = std::size_t{1} << 28;
 
 /// Yields first, then sleeps for longer and longer, at most 200 microseconds.
-class Backoff {
-public:
-    void pause() {
-        if (++m_rounds <= 32) {
-            ::sched_yield();
-            return;
-        }
-        const long ns = std::min<long>(200'000, 10'000L * (m_rounds - 32));
-        const timespec interval{0, ns};
-        ::nanosleep(&interval, nullptr);
+void pauseForOthers(std::int64_t round) {
+    if (round < 32) {
+        ::sched_yield();
+        return;
     }
+    const long ns = std::min<long>(200'000, 10'000L * (static_cast<long>(round) - 31));
+    const timespec interval{0, ns};
+    ::nanosleep(&interval, nullptr);
+}
 
-private:
-    long m_rounds = 0;
-};
+Status checkInterruption(const MpiOptions& options, const char* doing) {
+    if (!options.interrupted) return {};
+    if (std::optional<Error> error = options.interrupted())
+        return std::move(*error).withContext(doing);
+    return {};
+}
 
 Status waitFor(MPI_Request& request, const MpiOptions& options, const char* doing) {
-    Backoff backoff;
-    for (;;) {
+    for (std::int64_t round = 0;; ++round) {
         int done = 0;
         PIPER_TRY(mpiStatus(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing));
         if (done != 0) return {};
-        if (options.interrupted) {
-            if (std::optional<Error> error = options.interrupted())
-                return std::move(*error).withContext(doing);
-        }
-        backoff.pause();
+        PIPER_TRY(checkInterruption(options, doing));
+        pauseForOthers(round);
     }
 }
 
@@ -59,11 +56,11 @@ public:
     [[nodiscard]] bool test() override {
         int done = 0;
         if (m_request == MPI_REQUEST_NULL) return true;
-        if (MPI_Test(&m_request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-        return done != 0;
+        m_status = mpiStatus(MPI_Test(&m_request, &done, MPI_STATUS_IGNORE), m_doing);
+        return done != 0 || !m_status.ok();
     }
     Status wait() override {
-        if (m_request == MPI_REQUEST_NULL) return {};
+        if (m_request == MPI_REQUEST_NULL || !m_status.ok()) return m_status;
         return waitFor(m_request, *m_options, m_doing);
     }
 
@@ -71,6 +68,7 @@ private:
     MPI_Request m_request;
     std::shared_ptr<const MpiOptions> m_options;
     const char* m_doing;
+    Status m_status;
 };
 
 struct IntCounts {
@@ -137,6 +135,30 @@ void MpiCommunicator::count(std::int64_t sent, std::int64_t received, std::int64
     m_counters.messages_sent += messages;
 }
 
+void MpiCommunicator::countMessage(std::int64_t to, std::int64_t bytes) {
+    if (to == m_rank) return;
+    count(bytes, 0, 1);
+    if (m_nodes[static_cast<std::size_t>(to)] == m_nodes[static_cast<std::size_t>(m_rank)]) return;
+    m_counters.inter_node_bytes += bytes;
+    ++m_counters.inter_node_messages;
+}
+
+void MpiCommunicator::countBlocks(std::span<const std::int64_t> send_bytes,
+                                  std::span<const std::int64_t> recv_bytes) {
+    for (std::int64_t peer = 0; peer < m_size; ++peer) {
+        if (peer == m_rank) continue;
+        const auto i = static_cast<std::size_t>(peer);
+        if (send_bytes[i] > 0) countMessage(peer, send_bytes[i]);
+        count(0, recv_bytes[i], 0);
+    }
+}
+
+Status MpiCommunicator::pause(std::int64_t round) {
+    PIPER_TRY(checkInterruption(*m_options, "exchanging"));
+    pauseForOthers(round);
+    return {};
+}
+
 Status MpiCommunicator::checkPeer(std::int64_t peer, std::size_t bytes) const {
     if (peer < 0 || peer >= m_size)
         return fail(ErrorCode::InvalidInput, "peer {} is not in a group of {} ranks", peer, m_size);
@@ -146,6 +168,12 @@ Status MpiCommunicator::checkPeer(std::int64_t peer, std::size_t bytes) const {
     return {};
 }
 
+Status MpiCommunicator::checkGroupSize(std::size_t sent, std::size_t received) const {
+    if (signedSize(sent) == m_size && signedSize(received) == m_size) return {};
+    return fail(ErrorCode::InvalidInput, "all-to-all with {} and {} counts in a group of {}", sent,
+                received, m_size);
+}
+
 Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::send(std::span<const std::byte> data,
                                                                std::int64_t to, int tag) {
     PIPER_TRY(checkPeer(to, data.size()));
@@ -153,7 +181,7 @@ Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::send(std::span<const s
     PIPER_TRY(mpiStatus(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE,
                                   static_cast<int>(to), tag, m_comm, &request),
                         "sending"));
-    if (to != m_rank) count(signedSize(data.size()), 0, 1);
+    countMessage(to, signedSize(data.size()));
     return std::unique_ptr<PendingTransfer>(
         std::make_unique<MpiTransfer>(request, m_options, "sending"));
 }
@@ -174,9 +202,7 @@ Status MpiCommunicator::allToAllV(std::span<const std::byte> send,
                                   std::span<const std::int64_t> send_bytes,
                                   std::span<std::byte> recv,
                                   std::span<const std::int64_t> recv_bytes) {
-    if (signedSize(send_bytes.size()) != m_size || signedSize(recv_bytes.size()) != m_size)
-        return fail(ErrorCode::InvalidInput, "all-to-all with {} and {} counts in a group of {}",
-                    send_bytes.size(), recv_bytes.size(), m_size);
+    PIPER_TRY(checkGroupSize(send_bytes.size(), recv_bytes.size()));
     PIPER_ASSIGN(const IntCounts out, intCounts(send_bytes, send.size()));
     PIPER_ASSIGN(const IntCounts in, intCounts(recv_bytes, recv.size()));
     MPI_Request request = MPI_REQUEST_NULL;
@@ -184,13 +210,22 @@ Status MpiCommunicator::allToAllV(std::span<const std::byte> send,
         MPI_Ialltoallv(send.data(), out.counts.data(), out.offsets.data(), MPI_BYTE, recv.data(),
                        in.counts.data(), in.offsets.data(), MPI_BYTE, m_comm, &request),
         "all-to-all"));
-    const auto own = static_cast<std::size_t>(m_rank);
-    std::int64_t messages = 0;
-    for (std::size_t peer = 0; peer < send_bytes.size(); ++peer)
-        if (peer != own && send_bytes[peer] > 0) ++messages;
-    count(std::accumulate(send_bytes.begin(), send_bytes.end(), -send_bytes[own]),
-          std::accumulate(recv_bytes.begin(), recv_bytes.end(), -recv_bytes[own]), messages);
+    countBlocks(send_bytes, recv_bytes);
     return wait(request, "all-to-all");
+}
+
+Status MpiCommunicator::blockingAllToAllV(std::span<const std::byte> send,
+                                          std::span<const std::int64_t> send_bytes,
+                                          std::span<std::byte> recv,
+                                          std::span<const std::int64_t> recv_bytes) {
+    PIPER_TRY(checkGroupSize(send_bytes.size(), recv_bytes.size()));
+    PIPER_ASSIGN(const IntCounts out, intCounts(send_bytes, send.size()));
+    PIPER_ASSIGN(const IntCounts in, intCounts(recv_bytes, recv.size()));
+    countBlocks(send_bytes, recv_bytes);
+    return mpiStatus(
+        MPI_Alltoallv(send.data(), out.counts.data(), out.offsets.data(), MPI_BYTE, recv.data(),
+                      in.counts.data(), in.offsets.data(), MPI_BYTE, m_comm),
+        "all-to-all");
 }
 
 template <class T>

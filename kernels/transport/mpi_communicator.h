@@ -34,6 +34,9 @@ public:
                                                      int tag) override;
     Status allToAllV(std::span<const std::byte> send, std::span<const std::int64_t> send_bytes,
                      std::span<std::byte> recv, std::span<const std::int64_t> recv_bytes) override;
+    Status blockingAllToAllV(std::span<const std::byte> send,
+                             std::span<const std::int64_t> send_bytes, std::span<std::byte> recv,
+                             std::span<const std::int64_t> recv_bytes) override;
     Status allReduceSum(std::span<float> values) override;
     Status allReduceSum(std::span<double> values) override;
     Status allReduceMax(std::span<double> values) override;
@@ -42,6 +45,7 @@ public:
     Status broadcast(std::span<std::byte> data, std::int64_t root) override;
     Status barrier() override;
     [[nodiscard]] const TransportCounters& counters() const override { return m_counters; }
+    Status pause(std::int64_t round) override;
 
 private:
     template <class T>
@@ -50,7 +54,12 @@ private:
     template <class T>
     Status reduceInRankOrder(std::span<T> values, MPI_Datatype type);
     [[nodiscard]] Status checkPeer(std::int64_t peer, std::size_t bytes) const;
+    [[nodiscard]] Status checkGroupSize(std::size_t sent, std::size_t received) const;
     void count(std::int64_t sent, std::int64_t received, std::int64_t messages);
+    /// Adds a message to one rank, or an all-to-all's block for it.
+    void countMessage(std::int64_t to, std::int64_t bytes);
+    void countBlocks(std::span<const std::int64_t> send_bytes,
+                     std::span<const std::int64_t> recv_bytes);
     Status wait(MPI_Request& request, const char* doing) const;
 
     MPI_Comm m_comm;

@@ -20,6 +20,9 @@ struct TransportCounters {
     std::int64_t bytes_sent = 0;
     std::int64_t messages_sent = 0;
     std::int64_t bytes_received = 0;
+    /// Of what was sent: messages and all-to-all blocks to ranks of other nodes.
+    std::int64_t inter_node_messages = 0;
+    std::int64_t inter_node_bytes = 0;
 };
 
 /// A non-blocking operation under way. Destroying it waits for it.
@@ -52,6 +55,14 @@ public:
     virtual Status allToAllV(std::span<const std::byte> send,
                              std::span<const std::int64_t> send_bytes, std::span<std::byte> recv,
                              std::span<const std::int64_t> recv_bytes) = 0;
+    /// The engine's own blocking all-to-all (MPI_Alltoallv), what a program without this library
+    /// would call; it may spin while it waits.
+    virtual Status blockingAllToAllV(std::span<const std::byte> send,
+                                     std::span<const std::int64_t> send_bytes,
+                                     std::span<std::byte> recv,
+                                     std::span<const std::int64_t> recv_bytes) {
+        return allToAllV(send, send_bytes, recv, recv_bytes);
+    }
     /// In place sum over the group, in rank order when deterministic() is set.
     virtual Status allReduceSum(std::span<float> values) = 0;
     virtual Status allReduceSum(std::span<double> values) = 0;
@@ -64,6 +75,13 @@ public:
     virtual Status barrier() = 0;
 
     [[nodiscard]] virtual const TransportCounters& counters() const = 0;
+
+    /// Between two rounds of tests: lets others run at first, sleeps for longer and longer after
+    /// that. Errors: the wait was interrupted.
+    virtual Status pause(std::int64_t round) {
+        (void)round;
+        return {};
+    }
 };
 
 /// The process's place in the world and the maker of its groups.

@@ -4,12 +4,15 @@
 #include <random>
 
 #include "kernels/alltoall/alltoall.h"
+#include "kernels/alltoall/traffic.h"
 #include "tests/kernels/support/mpi_main.h"
 
 namespace piper {
 namespace {
 
 constexpr std::int64_t kClasses = 3;
+constexpr AllToAllAlgorithm kAlgorithms[] = {AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node,
+                                             AllToAllAlgorithm::Rail, AllToAllAlgorithm::NodePair};
 
 /// Rows of class k that rank s sends to rank d in a chunk; every rank can ask for any of them.
 using CountRule = std::int64_t (*)(std::int64_t s, std::int64_t d, std::int64_t k, std::int64_t c);
@@ -84,6 +87,9 @@ void expectTraffic(const TransportCounters& before, const TransportCounters& aft
                    const ExchangeTraffic& closed_form) {
     EXPECT_EQ(after.messages_sent - before.messages_sent, closed_form.messages);
     EXPECT_EQ(after.bytes_sent - before.bytes_sent, closed_form.bytes);
+    EXPECT_EQ(after.inter_node_messages - before.inter_node_messages,
+              closed_form.inter_node_messages);
+    EXPECT_EQ(after.inter_node_bytes - before.inter_node_bytes, closed_form.inter_node_bytes);
 }
 
 void checkMirrored(AllToAll& exchange, const ExchangeRoute& route, const Case& one) {
@@ -132,8 +138,7 @@ void checkChunks(CountRule rule, AllToAllAlgorithm algorithm, std::int64_t row_b
         pending.push_back(std::move(started).value());
         const ExchangeTraffic t = exchangeTraffic(exchange.choice().algorithm, exchange.topology(),
                                                   one.matrix(), row_bytes, world.rank());
-        closed_form.messages += t.messages;
-        closed_form.bytes += t.bytes;
+        closed_form += t;
     }
     for (const auto& p : pending) ASSERT_TRUE(p->wait().ok());
     expectTraffic(before, world.counters(), closed_form);
@@ -150,15 +155,14 @@ void checkChunks(CountRule rule, AllToAllAlgorithm algorithm, std::int64_t row_b
 }
 
 TEST(Exchange, ByteExactThereAndBack) {
-    for (const AllToAllAlgorithm algorithm : {AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node})
+    for (const AllToAllAlgorithm algorithm : kAlgorithms)
         for (const CountRule rule : {uneven, sparse, onlyToLast, none})
             for (const std::int64_t row_bytes : {std::int64_t{4}, std::int64_t{1030}})
                 checkChunks(rule, algorithm, row_bytes);
 }
 
 TEST(Exchange, LargeRowsCrossTheEagerLimit) {
-    for (const AllToAllAlgorithm algorithm : {AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node})
-        checkChunks(uneven, algorithm, 40'000);
+    for (const AllToAllAlgorithm algorithm : kAlgorithms) checkChunks(uneven, algorithm, 40'000);
 }
 
 TEST(Exchange, WrongBuffersAreRefusedOnTheSpot) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/alltoall/traffic.h"
+
 namespace piper {
 namespace {
 
@@ -15,8 +17,39 @@ TEST(ExchangeTopology, RelayHasTheSamePlaceModuloTheNode) {
     EXPECT_EQ(t.relay(0, 1), 3);
     EXPECT_EQ(t.relay(1, 1), 4);
     EXPECT_EQ(t.relay(2, 1), 3);
-    EXPECT_EQ(t.relayedSources(3), (Ranks{0, 2}));
-    EXPECT_EQ(t.relayedSources(2), (Ranks{}));
+    using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+    EXPECT_EQ(t.relayedPairs(AllToAllAlgorithm::Node, 3), (Pairs{{0, 4}, {2, 4}}));
+    EXPECT_EQ(t.relayedPairs(AllToAllAlgorithm::Node, 2), (Pairs{}));
+    EXPECT_EQ(t.relayedPairs(AllToAllAlgorithm::Rail, 0), (Pairs{{1, 3}, {2, 3}}));
+    EXPECT_EQ(t.relayedPairs(AllToAllAlgorithm::Flat, 0), (Pairs{}));
+}
+
+TEST(ExchangeTopology, OnePairOfNodesHasOneCarrierOnEach) {
+    const ExchangeTopology t({0, 0, 1, 1, 2, 2});
+    using Way = ExchangeTopology::Way;
+    const auto way = [&](std::int64_t s, std::int64_t d) {
+        return t.way(AllToAllAlgorithm::NodePair, s, d);
+    };
+    EXPECT_EQ(way(0, 2), (Way{0, 1, 3, 2}));
+    EXPECT_EQ(way(1, 3), (Way{1, 1, 3, 3}));
+    EXPECT_EQ(way(0, 4), (Way{0, 0, 4, 4}));
+    EXPECT_EQ(way(0, 1), (Way{0, 0, 1, 1}));
+}
+
+TEST(ExchangeTraffic, UniformClosedFormIsTheSumOverRanks) {
+    const std::vector<std::vector<std::int64_t>> maps = {
+        {0}, {0, 0, 0}, {0, 1, 2}, {0, 0, 1, 1}, {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}};
+    for (const auto& map : maps)
+        for (const AllToAllAlgorithm a : {AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node,
+                                          AllToAllAlgorithm::Rail, AllToAllAlgorithm::NodePair}) {
+            const ExchangeTopology t(map);
+            ExchangeTraffic sum;
+            for (std::int64_t rank = 0; rank < t.size(); ++rank)
+                sum += exchangeTraffic(a, t, std::vector<std::int64_t>(map.size() * map.size(), 1),
+                                       10, rank);
+            EXPECT_EQ(sum, uniformTraffic(a, t.numNodes(), t.size() / t.numNodes(), 10))
+                << toText(a) << " of " << map.size();
+        }
 }
 
 TEST(ChooseAlgorithm, AutoFollowsTheNodes) {
@@ -26,7 +59,7 @@ TEST(ChooseAlgorithm, AutoFollowsTheNodes) {
     EXPECT_EQ(chooseAlgorithm(AllToAllAlgorithm::Flat, two).algorithm, AllToAllAlgorithm::Flat);
     const AlgorithmChoice fallen = chooseAlgorithm(AllToAllAlgorithm::Node, spread);
     EXPECT_EQ(fallen.algorithm, AllToAllAlgorithm::Flat);
-    EXPECT_TRUE(chooseAlgorithm(AllToAllAlgorithm::Rail, two).fell_back);
+    EXPECT_EQ(chooseAlgorithm(AllToAllAlgorithm::Rail, two).algorithm, AllToAllAlgorithm::Rail);
     EXPECT_TRUE(fallen.fell_back);
     EXPECT_NE(fallen.reason.find("3 nodes"), std::string::npos);
     EXPECT_FALSE(chooseAlgorithm(AllToAllAlgorithm::Auto, spread).fell_back);

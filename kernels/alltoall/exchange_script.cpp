@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/alltoall/exchange_script.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace piper {
+namespace {
+
+void runCopies(const std::vector<ExchangeScript::Copy>& copies) {
+    for (const ExchangeScript::Copy& copy : copies)
+        if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+}
+
+class RunningExchange final : public PendingTransfer {
+public:
+    RunningExchange(Communicator& group, ExchangeScript script, int tag)
+        : m_group(group),
+          m_script(std::move(script)),
+          m_tag(tag),
+          m_waiting(m_script.steps.size()),
+          m_dependents(m_script.receives.size()) {
+        for (std::size_t i = 0; i < m_script.steps.size(); ++i) {
+            m_waiting[i] = m_script.steps[i].after.size();
+            for (const std::size_t r : m_script.steps[i].after) m_dependents[r].push_back(i);
+        }
+    }
+    ~RunningExchange() override { (void)wait(); }
+    RunningExchange(const RunningExchange&) = delete;
+    RunningExchange& operator=(const RunningExchange&) = delete;
+
+    Status begin() {
+        for (std::size_t i = 0; i < m_script.receives.size(); ++i) {
+            const ExchangeScript::Receive& r = m_script.receives[i];
+            PIPER_ASSIGN(auto transfer, m_group.receive(r.data, r.from, m_tag + r.phase));
+            m_receives.push_back({std::move(transfer), i});
+        }
+        for (std::size_t i = 0; i < m_script.steps.size(); ++i)
+            if (m_waiting[i] == 0) PIPER_TRY(run(m_script.steps[i]));
+        return {};
+    }
+    [[nodiscard]] bool test() override {
+        if (m_done) return true;
+        progress();
+        if (m_status.ok() && (!m_receives.empty() || !m_sends.empty())) return false;
+        finish();
+        return true;
+    }
+    Status wait() override {
+        for (std::int64_t round = 0; !test(); ++round) {
+            const std::size_t before = m_receives.size() + m_sends.size();
+            note(m_group.pause(round));
+            if (before != m_receives.size() + m_sends.size()) round = -1;
+        }
+        return m_status;
+    }
+
+private:
+    struct Incoming {
+        std::unique_ptr<PendingTransfer> transfer;
+        std::size_t number;
+    };
+
+    Status run(ExchangeScript::Step& step) {
+        runCopies(step.copies);
+        if (step.work) step.work();
+        if (step.to < 0) return {};
+        PIPER_ASSIGN(auto transfer, m_group.send(step.data, step.to, m_tag + step.phase));
+        m_sends.push_back(std::move(transfer));
+        return {};
+    }
+    void arrived(std::size_t receive) {
+        for (const std::size_t step : m_dependents[receive])
+            if (--m_waiting[step] == 0 && m_status.ok()) note(run(m_script.steps[step]));
+    }
+    void progress() {
+        for (std::size_t i = 0; i < m_receives.size() && m_status.ok();) {
+            if (!m_receives[i].transfer->test()) {
+                ++i;
+                continue;
+            }
+            note(m_receives[i].transfer->wait());
+            const std::size_t number = m_receives[i].number;
+            m_receives[i] = std::move(m_receives.back());
+            m_receives.pop_back();
+            arrived(number);
+        }
+        std::erase_if(m_sends, [this](const auto& send) {
+            const bool done = send->test();
+            if (done) note(send->wait());
+            return done;
+        });
+    }
+    void note(Status status) {
+        if (!status.ok()) m_status = std::move(status);
+    }
+    void finish() {
+        m_done = true;
+        if (m_status.ok()) m_script.staging.clear();
+    }
+
+    Communicator& m_group;
+    ExchangeScript m_script;  ///< before the transfers: they end first
+    int m_tag;
+    std::vector<std::size_t> m_waiting;                  ///< [steps] receives still missing
+    std::vector<std::vector<std::size_t>> m_dependents;  ///< [receives] steps
+    std::vector<Incoming> m_receives;
+    std::vector<std::unique_ptr<PendingTransfer>> m_sends;
+    bool m_done = false;
+    Status m_status;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PendingTransfer>> runScript(Communicator& group, ExchangeScript script,
+                                                   int tag) {
+    auto exchange = std::make_unique<RunningExchange>(group, std::move(script), tag);
+    PIPER_TRY(exchange->begin());
+    return std::unique_ptr<PendingTransfer>(std::move(exchange));
+}
+
+}  // namespace piper
