@@ -8,9 +8,6 @@
 namespace piper {
 namespace {
 
-constexpr int kFirstTag = 1 << 12;
-constexpr int kTagRange = 1 << 12;  ///< exchanges under way at once, far above any plan's
-
 std::size_t at(std::int64_t i) {
     return static_cast<std::size_t>(i);
 }
@@ -50,7 +47,7 @@ Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& ro
     const PathBuilder::Problem problem{m_topology, m_choice.algorithm, m_group.rank(), route,
                                        row_bytes,  direction,          send.data(),    recv.data()};
     PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
-    return runScript(m_group, std::move(script), nextTag());
+    return runScript(m_group, std::move(script), m_tags.next());
 }
 
 ExchangeRoute AllToAll::uniformRoute(std::int64_t rows) const {
@@ -100,7 +97,7 @@ Status AllToAll::moveCounts(CountTable& table) {
         reinterpret_cast<std::byte*>(table.incoming.data()),
         reinterpret_cast<std::byte*>(table.relayed.data())};
     PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
-    PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script), nextTag()));
+    PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script), m_tags.next()));
     return pending->wait();
 }
 
@@ -118,10 +115,6 @@ ExchangeRoute AllToAll::CountTable::route(std::int64_t chunk) const {
     for (std::size_t r = 0; r * at(block()) < relayed.size(); ++r)
         route.relayed_rows.push_back(sum(row(relayed, r)));
     return route;
-}
-
-int AllToAll::nextTag() {
-    return kFirstTag + kMaxPhases * (m_sequence++ % kTagRange);
 }
 
 }  // namespace piper

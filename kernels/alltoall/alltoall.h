@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "kernels/alltoall/exchange_tags.h"
 #include "kernels/alltoall/topology.h"
 #include "kernels/ops/allocator.h"
 #include "kernels/transport/transport.h"
@@ -78,13 +79,12 @@ private:
         [[nodiscard]] ExchangeRoute route(std::int64_t chunk) const;
     };
     Status moveCounts(CountTable& table);
-    int nextTag();
 
     Communicator& m_group;
     TaggedAllocator& m_allocator;
     ExchangeTopology m_topology;
     AlgorithmChoice m_choice;
-    int m_sequence = 0;
+    ExchangeTags m_tags{ExchangeTags::kRows};
 };
 
 }  // namespace piper
