@@ -64,6 +64,11 @@ public:
     virtual Status fetch(const std::string& remote, const std::filesystem::path& local,
                          const std::function<void(std::int64_t, std::int64_t)>& progress,
                          std::stop_token stop = {}) = 0;
+    /// The other way, whole or not at all; mode 0700 when executable, else 0600.
+    virtual Status send(const std::filesystem::path& local, const std::string& remote,
+                        bool executable,
+                        const std::function<void(std::int64_t, std::int64_t)>& progress,
+                        std::stop_token stop = {}) = 0;
 };
 
 }  // namespace piper

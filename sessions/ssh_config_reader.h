@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "sessions/ssh_config.h"
+
+namespace piper {
+
+/// What the files say of a host, before "~" and "%" are expanded and defaults filled in.
+struct SshConfigValues {
+    SshHostConfig host;
+    std::set<std::string> set;  ///< keywords that have a value already, in lower case
+};
+
+[[nodiscard]] Result<SshConfigValues> readSshConfig(const SshConfigFiles& files,
+                                                    std::string_view alias);
+
+/// A port number. Errors: InvalidInput naming the text it stands in.
+[[nodiscard]] Result<int> readSshPort(std::string_view text, std::string_view in);
+
+}  // namespace piper

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sessions/ssh_link.h"
+
+#include <libssh/server.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sessions/ssh_auth.h"
+#include "sessions/ssh_host_key.h"
+
+namespace piper {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A peer that acknowledges nothing for so long is gone.
+constexpr int kDeadAfterSeconds = 30;
+constexpr int kMostUnanswered = 2;
+/// Packets of a waiting channel may have been read by another thread: look again after this.
+constexpr int kLookAgainMs = 25;
+
+/// Ciphers that processors have instructions for come first; all are OpenSSH's own defaults.
+constexpr const char* kCiphers =
+    "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
+    "aes256-ctr,aes192-ctr,aes128-ctr";
+
+bool setOption(ssh_session session, ssh_options_e option, const std::string& value) {
+    return value.empty() || ssh_options_set(session, option, value.c_str()) == SSH_OK;
+}
+
+Status setOptions(ssh_session session, const SshHostConfig& host) {
+    const int off = 0;
+    ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &off);  // never libssh's own reading
+    long timeout = std::max(1, host.connect_timeout_seconds);
+    const int nodelay = 1;
+    ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &timeout);
+    ssh_options_set(session, SSH_OPTIONS_NODELAY, &nodelay);
+    ssh_options_set(session, SSH_OPTIONS_PORT, &host.port);
+    const std::string agent = host.identity_agent == "none" ? "" : host.identity_agent;
+    const bool ok = setOption(session, SSH_OPTIONS_HOST, host.host_name) &&
+                    setOption(session, SSH_OPTIONS_USER, host.user) &&
+                    setOption(session, SSH_OPTIONS_KNOWNHOSTS, host.known_hosts) &&
+                    setOption(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, host.global_known_hosts) &&
+                    setOption(session, SSH_OPTIONS_IDENTITY_AGENT, agent) &&
+                    setOption(session, SSH_OPTIONS_CIPHERS_C_S,
+                              host.ciphers.empty() ? kCiphers : host.ciphers) &&
+                    setOption(session, SSH_OPTIONS_CIPHERS_S_C,
+                              host.ciphers.empty() ? kCiphers : host.ciphers) &&
+                    setOption(session, SSH_OPTIONS_HMAC_C_S, host.macs) &&
+                    setOption(session, SSH_OPTIONS_HMAC_S_C, host.macs) &&
+                    setOption(session, SSH_OPTIONS_KEY_EXCHANGE, host.key_exchange) &&
+                    setOption(session, SSH_OPTIONS_HOSTKEYS, host.host_key_algorithms) &&
+                    setOption(session, SSH_OPTIONS_COMPRESSION, host.compression ? "yes" : "no");
+    if (ok) return {};
+    return fail(ErrorCode::InvalidInput, "{}: an option cannot be used: {}", host.address(),
+                sshErrorText(session));
+}
+
+void watchSocket(int fd) {
+    const int on = 1;
+    const unsigned dead_ms = kDeadAfterSeconds * 1000;
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms);
+}
+
+/// Connects and logs in to one hop, over `socket` when it is behind another.
+Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPrompter* prompter) {
+    SshSession session(ssh_new());
+    if (session == nullptr) return fail(ErrorCode::External, "libssh cannot make a session");
+    PIPER_TRY(setOptions(session.get(), host));
+    if (through != nullptr) {
+        socket_t socket = through->takeSocket();
+        ssh_options_set(session.get(), SSH_OPTIONS_FD, &socket);
+    }
+    if (ssh_connect(session.get()) != SSH_OK) {
+        Error error = fail(ErrorCode::External, "cannot connect to {}: {}", host.address(),
+                           sshErrorText(session.get()));
+        error.hint =
+            fmt::format("is sshd running there and reachable? try: ssh {} true", host.alias);
+        error.context = SshLink::kConnecting;
+        return error;
+    }
+    if (through == nullptr) watchSocket(ssh_get_fd(session.get()));
+    PIPER_TRY(verifyHostKey(session.get(), host, prompter));
+    PIPER_TRY(authenticate(session.get(), host, prompter));
+    return session;
+}
+
+void ignoreBrokenPipes() {
+    struct sigaction current {};
+    if (::sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
+        ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SshLink>> SshLink::open(const std::vector<SshHostConfig>& route,
+                                               SshPrompter* prompter) {
+    PIPER_CHECK(!route.empty());
+    static std::once_flag once;
+    std::call_once(once, ignoreBrokenPipes);
+    std::shared_ptr<SshLink> link(new SshLink);
+    link->m_target = route.back();
+    for (std::size_t i = 0; i < route.size(); ++i) {
+        SshTunnel* through = i == 0 ? nullptr : link->m_tunnels.back().get();
+        PIPER_ASSIGN(SshSession session, openHop(route[i], through, prompter));
+        if (i + 1 == route.size()) {
+            link->m_session = std::move(session);
+            break;
+        }
+        PIPER_ASSIGN(auto tunnel,
+                     SshTunnel::open(std::move(session), route[i].address(), route[i + 1].host_name,
+                                     route[i + 1].port, route[i].alive_interval_seconds));
+        link->m_tunnels.push_back(std::move(tunnel));
+    }
+    link->m_keeper =
+        std::jthread([self = link.get()](const std::stop_token& stop) { self->keepAlive(stop); });
+    return link;
+}
+
+SshLink::~SshLink() {
+    m_keeper.request_stop();
+    if (m_keeper.joinable()) m_keeper.join();
+    m_session.reset();
+    while (!m_tunnels.empty()) m_tunnels.pop_back();
+}
+
+void SshLink::wait(Lock& lock, int timeout_ms) {
+    timeout_ms = std::min(timeout_ms, kLookAgainMs);
+    if (m_polling) {
+        m_changed.wait_for(lock, std::chrono::milliseconds(timeout_ms));
+        return;
+    }
+    m_polling = true;
+    pollfd fd{ssh_get_fd(m_session.get()), POLLIN, 0};
+    lock.unlock();
+    ::poll(&fd, 1, timeout_ms);
+    lock.lock();
+    m_polling = false;
+    m_changed.notify_all();
+}
+
+bool SshLink::alive() const {
+    return !m_dead && ssh_is_connected(m_session.get()) != 0;
+}
+
+Error SshLink::lost() const {
+    return fail(ErrorCode::External, "the connection to {} was lost: {}", m_target.address(),
+                m_dead ? std::string("it was closed, or the host answers no more")
+                       : sshErrorText(m_session.get()));
+}
+
+void SshLink::cut() {
+    const Lock held = lock();
+    m_dead = true;
+    ::shutdown(ssh_get_fd(m_session.get()), SHUT_RDWR);
+    m_changed.notify_all();
+}
+
+void SshLink::keepAlive(const std::stop_token& stop) {
+    const int every = m_target.alive_interval_seconds;
+    if (every <= 0) return;
+    int unanswered = 0;
+    Lock held = lock();
+    while (!stop.stop_requested()) {
+        m_stopping.wait_for(held, stop, std::chrono::seconds(every), [] { return false; });
+        if (stop.stop_requested() || !alive()) return;
+        // libssh tells no refusal from an answer; one that took the whole timeout was none.
+        const Clock::time_point asked = Clock::now();
+        ssh_send_keepalive(m_session.get());
+        const double waited = std::chrono::duration<double>(Clock::now() - asked).count();
+        unanswered = waited > 0.9 * m_target.connect_timeout_seconds ? unanswered + 1 : 0;
+        if (unanswered >= kMostUnanswered) m_dead = true;
+        m_changed.notify_all();
+    }
+}
+
+}  // namespace piper
