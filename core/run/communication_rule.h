@@ -23,7 +23,6 @@ public:
     [[nodiscard]] static Result<CommunicationRule> parse(std::string_view expression);
     [[nodiscard]] static CommunicationRule standard();
     [[nodiscard]] bool matches(std::string_view name) const;
-    [[nodiscard]] const std::string& expression() const { return m_expression; }
 
 private:
     struct Compiled;

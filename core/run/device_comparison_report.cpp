@@ -32,7 +32,6 @@ Json rowsOf(const char* key, const std::vector<DeviceRow>& rows) {
 }  // namespace
 
 Json deviceComparisonJson(const Run& a, const Run& b, const DeviceComparison& c) {
-    const Attribution& why = c.attribution;
     Json ranks = rowsOf("rank", c.ranks);
     for (Json& row : ranks) row["rank"] = std::stoi(row["rank"].get<std::string>().substr(5));
     return {{"format_version", 1},
@@ -45,14 +44,7 @@ Json deviceComparisonJson(const Run& a, const Run& b, const DeviceComparison& c)
             {"only_in_a", c.only_in_a},
             {"only_in_b", c.only_in_b},
             {"warnings", c.warnings},
-            {"attribution",
-             {{"step_a_seconds", why.step_a_seconds},
-              {"step_b_seconds", why.step_b_seconds},
-              {"difference_seconds", why.difference()},
-              {"compute_seconds", why.compute_seconds},
-              {"exposed_communication_seconds", why.exposed_communication_seconds},
-              {"bubble_seconds", why.bubble_seconds},
-              {"rest_seconds", why.rest_seconds}}}};
+            {"attribution", attributionJson(c.attribution)}};
 }
 
 std::string deviceComparisonTable(const Run& a, const Run& b, const DeviceComparison& c) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <cmath>
 
 #include "core/base/csv.h"
@@ -16,8 +17,12 @@ Json percentOf(const std::optional<double>& value) {
     return value ? Json(std::round(*value * 1e4) / 1e4) : Json();
 }
 
-/// A number where the text is one.
+/// A number where the text is one; a whole one with every digit.
 Json valueOf(const std::string& text) {
+    std::int64_t exact = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, fault] = std::from_chars(text.data(), end, exact);
+    if (fault == std::errc() && stop == end && stop != text.data()) return exact;
     const Result<std::int64_t> whole = parseWhole(text);
     if (whole.ok()) return *whole;
     const std::optional<double> number = numberIn(text);
@@ -49,10 +54,13 @@ Json countersOf(const Run& header) {
             const Json value = valueOf(text);
             const bool sum =
                 out.contains(name) && value.is_number_integer() && out[name].is_number_integer();
+            std::int64_t total = 0;
             if (!out.contains(name))
                 out[name] = value;
-            else if (sum && name != "first_timestamp_ns" && name != "devices_shared")
-                out[name] = out[name].get<std::int64_t>() + value.get<std::int64_t>();
+            else if (sum && name != "first_timestamp_ns" && name != "devices_shared" &&
+                     !__builtin_add_overflow(out[name].get<std::int64_t>(),
+                                             value.get<std::int64_t>(), &total))
+                out[name] = total;
         }
     return out;
 }
@@ -128,7 +136,9 @@ std::string deviceTable(const Run& header, const DeviceStatistics& s) {
         if (s.overlap_communication_pct)
             out += fmt::format(", {:.2f} % under other kernels", *s.overlap_communication_pct);
         out += "\n";
-    } else {
+    } else if (const auto format = header.notes.find("format");
+               format != header.notes.end() &&
+               (format->second == "chrome" || format->second == "nsys")) {
         out += "no GPU kernels, copies or sets\n";
     }
     for (const RankTimeline& rank : header.ranks)

@@ -5,14 +5,11 @@
 #include <limits>
 #include <set>
 
+#include "core/run/merged_length.h"
+#include "core/run/time_range.h"
+
 namespace piper {
 namespace {
-
-std::int64_t lengthOf(const std::vector<Interval>& merged) {
-    std::int64_t length = 0;
-    for (const Interval& i : merged) length += i.end - i.begin;
-    return length;
-}
 
 void count(KernelTotal& total, std::int64_t duration) {
     total.min_ns = total.count == 0 ? duration : std::min(total.min_ns, duration);
@@ -41,13 +38,16 @@ void DeviceAccumulator::beginRank(const RankTimeline& header) {
     m_ranks.push_back(header.rank);
     m_rank_names = header.names;
     m_tracks = header.tracks;
-    m_offset_ns = header.offset_ns;
+    m_offset_ns = inTimeRange(header.offset_ns) ? header.offset_ns : 0;
     m_name_of.assign(header.names.size() + 1, -1);
     m_place_of.assign(header.tracks.size() + 1, {});
-    m_devices_shared = header.counters.contains("devices_shared");
+    const auto shared = header.counters.find("devices_shared");
+    m_devices_of = shared == header.counters.end() ? fmt::format("rank {}", header.rank.value)
+                                                   : fmt::format("file {}", shared->second);
 }
 
-/// Devices are numbered within a rank, unless its file numbers them for all ranks.
+/// Devices are numbered within a rank, unless its file numbers them for all its ranks: then the
+/// counter "devices_shared" is the number of that file. Streams are numbered by their process.
 DeviceAccumulator::Place DeviceAccumulator::placeOf(const Event& e) {
     const auto index =
         std::min(static_cast<std::size_t>(e.track < 0 ? 0 : e.track + 1), m_place_of.size() - 1);
@@ -55,12 +55,11 @@ DeviceAccumulator::Place DeviceAccumulator::placeOf(const Event& e) {
     if (place.device >= 0) return place;
     const Track none;
     const Track& track = index > 0 ? m_tracks[index - 1] : none;
-    const int rank = m_devices_shared ? -1 : m_ranks.back().value;
-    const std::string device = fmt::format("{}/{}", rank, track.device);
+    const std::string device = fmt::format("{}/{}", m_devices_of, track.device);
     place.device = m_device_keys.intern(device);
     place.stream = m_stream_keys.intern(
-        track.stream >= 0 ? fmt::format("{}/{}", device, track.stream)
-                          : fmt::format("{}/{}/{}", device, track.process, track.thread));
+        track.stream >= 0 ? fmt::format("{}/{}/stream {}", device, track.process, track.stream)
+                          : fmt::format("{}/{}/thread {}", device, track.process, track.thread));
     if (m_devices.size() < m_device_keys.size()) m_devices.resize(m_device_keys.size());
     return place;
 }
@@ -69,6 +68,7 @@ void DeviceAccumulator::add(std::span<const Event> events) {
     m_events += static_cast<std::int64_t>(events.size());
     for (const Event& e : events) {
         if (!isDeviceWork(e.category)) continue;
+        if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
         const Place place = placeOf(e);
         const auto local =
             std::min(static_cast<std::size_t>(e.name < 0 ? 0 : e.name + 1), m_name_of.size() - 1);
@@ -132,10 +132,10 @@ void DeviceAccumulator::addDevice(Device& device, DeviceStatistics& out) {
         it->second = std::max(it->second, w.end);
     }
     const auto busy = merged(work, [](const Work&) { return true; });
-    const std::int64_t busy_ns = lengthOf(busy);
+    const std::int64_t busy_ns = mergedLength(busy);
     out.busy_union_ns += busy_ns;
     out.idle_in_span_ns += last - work.front().begin - busy_ns;
-    out.kernel_union_ns += lengthOf(merged(work, isKernel));
+    out.kernel_union_ns += mergedLength(merged(work, isKernel));
 }
 
 /// Communication by one rule on one device: its union and how much of it lies under other kernels.
@@ -147,7 +147,7 @@ void DeviceAccumulator::addOverlap(const Device& device, const std::vector<bool>
     };
     const auto inside = merged(device.work, [&](const Work& w) { return is(w, true); });
     const auto others = merged(device.work, [&](const Work& w) { return is(w, false); });
-    total.union_ns += lengthOf(inside);
+    total.union_ns += mergedLength(inside);
     covered_ns += intersectionLength(inside, others);
 }
 
@@ -161,9 +161,9 @@ void DeviceAccumulator::addRankTime(const Device& device, std::int32_t number,
     };
     const auto compute = merged(device.work, [&](const Work& w) { return kernel(w, false); });
     const auto talk = merged(device.work, [&](const Work& w) { return kernel(w, true); });
-    rank.busy_union_ns += lengthOf(merged(device.work, own));
-    rank.compute_union_ns += lengthOf(compute);
-    rank.exposed_communication_ns += lengthOf(talk) - intersectionLength(talk, compute);
+    rank.busy_union_ns += mergedLength(merged(device.work, own));
+    rank.compute_union_ns += mergedLength(compute);
+    rank.exposed_communication_ns += mergedLength(talk) - intersectionLength(talk, compute);
     std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
     for (const Work& w : device.work) {
         if (!own(w)) continue;
@@ -172,7 +172,7 @@ void DeviceAccumulator::addRankTime(const Device& device, std::int32_t number,
                   : std::max(end, w.end);
         begin = std::min(begin, w.begin);
     }
-    rank.span_ns = std::max(rank.span_ns, end - begin);
+    rank.span_ns += end - begin;
 }
 
 DeviceStatistics DeviceAccumulator::finish() {
@@ -202,15 +202,6 @@ DeviceStatistics DeviceAccumulator::finish() {
     if (span) out.gpu_span_ns = span->end - span->begin;
     out.streams = static_cast<std::int64_t>(m_stream_keys.size());
     return out;
-}
-
-DeviceStatistics deviceStatistics(const Run& run, const CommunicationRule& rule) {
-    DeviceAccumulator sum(rule);
-    for (const RankTimeline& rank : run.ranks) {
-        sum.beginRank(rank);
-        sum.add(rank.events);
-    }
-    return sum.finish();
 }
 
 }  // namespace piper

@@ -31,10 +31,10 @@ struct RankDeviceTime {
     std::int64_t busy_union_ns = 0;             ///< kernels, copies and sets
     std::int64_t compute_union_ns = 0;          ///< kernels that are no communication
     std::int64_t exposed_communication_ns = 0;  ///< communication outside compute
-    std::int64_t span_ns = 0;                   ///< first start to last end
+    std::int64_t span_ns = 0;                   ///< first start to last end of each device, summed
 };
 
-/// Sums over the device work of a run (definitions: docs/statistics.md). Sums and unions differ
+/// Sums over the device work of a run (definitions: docs/formats.md). Sums and unions differ
 /// where work overlaps; both are kept, each over all devices.
 struct DeviceStatistics {
     std::int64_t events = 0;
@@ -93,11 +93,8 @@ private:
     std::vector<Track> m_tracks;
     std::vector<std::string> m_rank_names;
     std::int64_t m_offset_ns = 0;
-    bool m_devices_shared = false;
+    std::string m_devices_of;  ///< whose numbers its devices have
     std::int64_t m_events = 0;
 };
-
-/// Of a run in memory.
-[[nodiscard]] DeviceStatistics deviceStatistics(const Run& run, const CommunicationRule& rule);
 
 }  // namespace piper

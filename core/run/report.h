@@ -12,6 +12,8 @@ namespace piper {
 
 /// One entry of `runs` of `piperctl stats --json` (docs/formats.md).
 [[nodiscard]] Json statisticsJson(const Run& run, const RunStatistics& statistics);
+/// The key "attribution" of both comparisons.
+[[nodiscard]] Json attributionJson(const Attribution& why);
 /// The document of `piperctl compare --json` (docs/formats.md).
 [[nodiscard]] Json comparisonJson(const Run& a, const Run& b, const Comparison& comparison);
 

@@ -138,6 +138,16 @@ Json side(const Run& run, const RunStatistics& s) {
 
 }  // namespace
 
+Json attributionJson(const Attribution& why) {
+    return {{"step_a_seconds", why.step_a_seconds},
+            {"step_b_seconds", why.step_b_seconds},
+            {"difference_seconds", why.difference()},
+            {"compute_seconds", why.compute_seconds},
+            {"exposed_communication_seconds", why.exposed_communication_seconds},
+            {"bubble_seconds", why.bubble_seconds},
+            {"rest_seconds", why.rest_seconds}};
+}
+
 Json statisticsJson(const Run& run, const RunStatistics& s) {
     Json out = {{"name", run.name},
                 {"kind", toText(run.kind)},
@@ -165,7 +175,6 @@ Json statisticsJson(const Run& run, const RunStatistics& s) {
 }
 
 Json comparisonJson(const Run& a, const Run& b, const Comparison& c) {
-    const Attribution& why = c.attribution;
     return {{"format_version", 1},
             {"a", side(a, c.statistics_a)},
             {"b", side(b, c.statistics_b)},
@@ -176,14 +185,7 @@ Json comparisonJson(const Run& a, const Run& b, const Comparison& c) {
             {"only_in_a", c.only_in_a},
             {"only_in_b", c.only_in_b},
             {"warnings", c.warnings},
-            {"attribution",
-             {{"step_a_seconds", why.step_a_seconds},
-              {"step_b_seconds", why.step_b_seconds},
-              {"difference_seconds", why.difference()},
-              {"compute_seconds", why.compute_seconds},
-              {"exposed_communication_seconds", why.exposed_communication_seconds},
-              {"bubble_seconds", why.bubble_seconds},
-              {"rest_seconds", why.rest_seconds}}}};
+            {"attribution", attributionJson(c.attribution)}};
 }
 
 }  // namespace piper

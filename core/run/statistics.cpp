@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/run/merged_length.h"
+
 namespace piper {
 namespace {
 
@@ -64,15 +66,9 @@ struct Coverage {
     }
 };
 
-std::int64_t length(const std::vector<Interval>& merged) {
-    return std::accumulate(
-        merged.begin(), merged.end(), std::int64_t{0},
-        [](std::int64_t sum, const Interval& i) { return sum + i.end - i.begin; });
-}
-
 std::int64_t lengthOutside(const std::vector<Interval>& merged,
                            const std::vector<Interval>& cover) {
-    return length(merged) - intersectionLength(merged, cover);
+    return mergedLength(merged) - intersectionLength(merged, cover);
 }
 
 /// Merged intervals cut to a window.
@@ -89,7 +85,7 @@ class RankTime {
 public:
     RankTime(const RankTimeline& rank, const StepWindows& windows,
              const std::vector<std::int32_t>& steps)
-        : m_windows(windows), m_steps(steps) {
+        : m_windows(windows), m_steps(steps), m_has_events(!rank.events.empty()) {
         for (const Event& e : rank.events) {
             if (!std::binary_search(steps.begin(), steps.end(), e.step)) continue;
             m_by_step[e.step].add(e);
@@ -109,13 +105,13 @@ public:
     [[nodiscard]] std::array<PhaseTotal, kNumPhases> phases() {
         for (std::size_t p = 0; p < kNumPhases; ++p) {
             const auto merged = mergeIntervals(std::move(m_intervals[p]));
-            m_phases[p].union_ns = length(merged);
+            m_phases[p].union_ns = mergedLength(merged);
             if (isCommunication(static_cast<Phase>(p)))
                 m_phases[p].exposed_ns = lengthOutside(merged, m_whole.compute);
         }
         PhaseTotal& idle = m_phases[static_cast<std::size_t>(Phase::Idle)];
         for (std::int32_t step : m_steps) {
-            if (!m_windows.contains(step)) continue;
+            if (!m_windows.contains(step) || !m_has_events) continue;
             ++idle.count;
             idle.sum_ns += breakdown(step).idle;
         }
@@ -133,21 +129,22 @@ public:
         parts.step = window->second.end - window->second.begin;
         const auto found = m_by_step.find(step);
         if (found == m_by_step.end()) {
-            parts.idle = parts.step;
+            parts.idle = m_has_events ? parts.step : 0;
             return parts;
         }
         const auto compute = inside(found->second.compute, window->second);
-        parts.compute = length(compute);
+        parts.compute = mergedLength(compute);
         parts.exposed = lengthOutside(inside(found->second.communication, window->second), compute);
-        parts.idle = parts.step - length(inside(found->second.all, window->second));
+        parts.idle = parts.step - mergedLength(inside(found->second.all, window->second));
         return parts;
     }
 
-    [[nodiscard]] std::int64_t busy() const { return length(m_whole.all); }
+    [[nodiscard]] std::int64_t busy() const { return mergedLength(m_whole.all); }
 
 private:
     const StepWindows& m_windows;
     const std::vector<std::int32_t>& m_steps;
+    bool m_has_events;  ///< without any, what the steps went to is not known
     std::array<PhaseTotal, kNumPhases> m_phases{};
     std::array<std::vector<Interval>, kNumPhases> m_intervals;
     std::map<std::int32_t, Coverage> m_by_step;

@@ -32,7 +32,7 @@ struct StepBreakdown {
 };
 
 /// Per-phase time of one rank or of a whole run, over whole steps.
-/// Idle: step time not covered by any event of the rank.
+/// Idle: step time not covered by any event of the rank; nothing of a rank without events.
 struct RunStatistics {
     std::int64_t events_total = 0;    ///< of the whole run, also outside the counted steps
     std::int64_t steps = 0;           ///< steps counted: those that every rank completed

@@ -7,8 +7,8 @@
 
 #include "collectors/import/import.h"
 #include "core/base/json.h"
-#include "core/run/device_statistics.h"
 #include "core/run/report.h"
+#include "tests/support/device_sums.h"
 #include "tests/support/paths.h"
 
 namespace piper::test {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "core/base/json.h"
 #include "core/run/device_comparison.h"
 #include "core/run/report.h"
+#include "tests/support/device_sums.h"
 
 namespace piper {
 namespace {
@@ -41,7 +44,7 @@ Run traceOf(const std::string& name, std::initializer_list<Kernel> kernels,
 }
 
 DeviceStatistics sums(const Run& run) {
-    return deviceStatistics(run, CommunicationRule::standard());
+    return test::deviceStatistics(run, CommunicationRule::standard());
 }
 
 TEST(DeviceStatistics, SumsUnionsOverlapAndIdle) {
@@ -78,6 +81,51 @@ TEST(DeviceStatistics, OffsetsMoveRanksAndSharedDevicesAreOne) {
     for (RankTimeline& rank : run.ranks) rank.counters["devices_shared"] = "1";
     EXPECT_EQ(sums(run).devices, 1);
     EXPECT_EQ(sums(run).kernel_union_ns, 150);
+}
+
+TEST(DeviceStatistics, DevicesOfDifferentFilesAndStreamsOfDifferentProcessesAreApart) {
+    piper::Run run = traceOf("a", {{"gemm", 0, 100}});
+    run.ranks.push_back(run.ranks[0]);
+    run.ranks[1].rank = RankId(1);
+    run.ranks[0].counters["devices_shared"] = "1";
+    run.ranks[1].counters["devices_shared"] = "2";
+    EXPECT_EQ(sums(run).devices, 2);
+    EXPECT_EQ(sums(run).kernel_union_ns, 200);
+    run.ranks[1].counters["devices_shared"] = "1";
+    for (Track& track : run.ranks[1].tracks) track.process = "other";
+    EXPECT_EQ(sums(run).devices, 1);
+    EXPECT_EQ(sums(run).streams, 2);
+    EXPECT_EQ(sums(run).same_stream_overlaps, 0);
+}
+
+TEST(DeviceStatistics, ARankOfSeveralDevicesIsNeverIdleForLessThanNothing) {
+    piper::Run run = traceOf("a", {{"gemm", 0, 100}, {"nccl", 0, 80}});
+    run.ranks[0].tracks[1].device = 1;
+    const DeviceStatistics s = sums(run);
+    EXPECT_EQ(s.ranks[0].busy_union_ns, 180);
+    EXPECT_EQ(s.ranks[0].span_ns, 180);
+    const DeviceComparison same = compareDevices(run, s, run, s);
+    EXPECT_DOUBLE_EQ(same.attribution.step_a_seconds, 180e-9);
+    const piper::Run none = traceOf("b", {});
+    EXPECT_GE(compareDevices(none, sums(none), run, s).attribution.bubble_seconds, 0.0);
+}
+
+TEST(DeviceStatistics, WholeCountersKeepEveryDigit) {
+    piper::Run run = traceOf("a", {});
+    run.ranks[0].counters["first_timestamp_ns"] = "1666149715033200001";
+    run.ranks[0].counters["half"] = "0.5";
+    Json out = Json::object();
+    addDeviceStatistics(run, sums(run), out);
+    EXPECT_EQ(out["counters"]["first_timestamp_ns"].dump(), "1666149715033200001");
+    EXPECT_EQ(out["counters"]["half"], 0.5);
+}
+
+TEST(DeviceStatistics, TimesThatCannotBeAreLeftOut) {
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const DeviceStatistics s =
+        sums(traceOf("a", {{"gemm", 0, 100}, {"gemm", most, most}, {"gemm", -most, 5}}));
+    EXPECT_EQ(s.kernels, 1);
+    EXPECT_EQ(s.gpu_span_ns, 100);
 }
 
 TEST(DeviceStatistics, WithoutDeviceWorkEverythingIsZero) {

@@ -145,5 +145,16 @@ TEST(Statistics, IdleAndBusyFillEveryRandomStepExactly) {
     }
 }
 
+TEST(Statistics, StepsWithoutEventsHaveTimesButNoIdleTime) {
+    piper::Run run;
+    run.ranks.emplace_back();
+    run.ranks[0].steps = {{0, 0, 100, 0.0, 0.0, 0}, {1, 100, 300, 0.0, 0.0, 0}};
+    const RunStatistics s = computeStatistics(run);
+    EXPECT_EQ(s.steps, 2);
+    EXPECT_EQ(s.step_ns_max, 200);
+    EXPECT_EQ(s.breakdown.idle_ns, 0.0);
+    EXPECT_EQ(s.phases[static_cast<std::size_t>(Phase::Idle)].sum_ns, 0);
+}
+
 }  // namespace
 }  // namespace piper
