@@ -1,52 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/store/chunks.h"
 
-#include "collectors/store/columns.h"
-
 namespace piper {
 namespace {
 
+using columns::appendRows;
+using columns::field;
 using columns::put;
 using columns::putReal;
 using columns::Reader;
-
-template <class T>
-bool narrow(std::int64_t value, T& out) {
-    out = static_cast<T>(value);
-    return static_cast<std::int64_t>(out) == value;
-}
-
-template <class E>
-bool decodeEnum(std::int64_t code, const std::vector<int>& table, E& out) {
-    if (code < 0 || code >= static_cast<std::int64_t>(table.size())) return false;
-    const int own = table[static_cast<std::size_t>(code)];
-    out = static_cast<E>(own);
-    return own >= 0;
-}
-
-/// Runs `read` on `count` fresh rows at the end of `out`; takes them away again when it fails.
-template <class Row, class Read>
-bool appendRows(std::string_view blob, std::size_t count, std::vector<Row>& out, Read read) {
-    if (count > kChunkRows) return false;
-    const std::size_t first = out.size();
-    out.resize(first + count);
-    Reader in(blob, count);
-    if (read(in, std::span<Row>(out).subspan(first)) && in.complete()) return true;
-    out.resize(first);
-    return false;
-}
-
-/// The next column into one field of every row; a value that does not fit is a failure.
-template <class Row, class Access>
-bool field(Reader& in, std::span<Row> rows, Access access) {
-    return in.integers([&](std::size_t i, std::int64_t v) { return narrow(v, access(rows[i])); });
-}
-
-template <class Row, class E>
-bool word(Reader& in, std::span<Row> rows, E Row::*member, const std::vector<int>& table) {
-    return in.integers(
-        [&](std::size_t i, std::int64_t v) { return decodeEnum(v, table, rows[i].*member); });
-}
+using columns::word;
 
 template <class E>
 std::vector<int> identity() {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectors/store/columns.h"
 #include "core/run/run.h"
 
 namespace piper {
@@ -16,9 +17,9 @@ namespace piper {
 /// Chunks: up to kChunkRows records of one stream as one blob, column after column.
 ///
 /// The forms of a column stand in collectors/store/columns.h. Sizes follow the magnitude of the
-/// differences between rows: about 18 bytes an event.
+/// differences between rows.
 /// Enumerations are stored as numbers; CodeTables says what they mean in that file.
-inline constexpr std::size_t kChunkRows = 512;
+inline constexpr std::size_t kChunkRows = columns::kMostRows;
 
 /// What the numbers of a file's enumerations mean to this program: [stored code] -> own value,
 /// -1 where the file's word is unknown here.

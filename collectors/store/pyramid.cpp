@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "collectors/store/chunks.h"
-#include "collectors/store/columns.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
@@ -36,8 +36,10 @@ class LevelBuilder {
 public:
     explicit LevelBuilder(std::int64_t width) : m_width(width) {}
 
-    /// False when the event covers too many buckets of this width.
+    /// False when the event covers too many buckets of this width. What lies outside all times
+    /// has no bucket.
     bool add(const Event& e) {
+        if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) return true;
         const std::int64_t duration = std::max<std::int64_t>(0, e.duration_ns);
         const std::int64_t first = floorDivide(e.start_ns, m_width);
         const std::int64_t last =
@@ -129,38 +131,16 @@ std::string encodeBuckets(std::span<const Bucket> rows) {
 
 bool decodeBuckets(std::string_view blob, std::size_t count, const CodeTables& codes,
                    std::vector<Bucket>& out) {
-    if (count > kChunkRows) return false;
-    const std::size_t first = out.size();
-    out.resize(first + count);
-    const std::span<Bucket> rows = std::span(out).subspan(first);
-    Reader in(blob, count);
-    const auto number = [&](std::int64_t Bucket::*member) {
-        return in.integers([&](std::size_t i, std::int64_t v) {
-            rows[i].*member = v;
-            return true;
-        });
-    };
-    const auto word = [](std::int64_t code, const std::vector<int>& table, auto& value) {
-        if (code < 0 || code >= std::ssize(table)) return false;
-        const int own = table[static_cast<std::size_t>(code)];
-        value = static_cast<std::remove_reference_t<decltype(value)>>(own);
-        return own >= 0;
-    };
-    const bool read = number(&Bucket::index) && number(&Bucket::count) &&
-                      number(&Bucket::busy_ns) && number(&Bucket::longest_ns) &&
-                      in.integers([&](std::size_t i, std::int64_t v) {
-                          rows[i].name = static_cast<std::int32_t>(v);
-                          return rows[i].name == v;
-                      }) &&
-                      in.integers([&](std::size_t i, std::int64_t v) {
-                          return word(v, codes.phase, rows[i].phase);
-                      }) &&
-                      in.integers([&](std::size_t i, std::int64_t v) {
-                          return word(v, codes.category, rows[i].category);
-                      });
-    if (read && in.complete()) return true;
-    out.resize(first);
-    return false;
+    return columns::appendRows(blob, count, out, [&](Reader& in, std::span<Bucket> rows) {
+        const auto number = [&](auto Bucket::*member) {
+            return columns::field(
+                in, rows, [member](Bucket & b) -> auto& { return b.*member; });
+        };
+        return number(&Bucket::index) && number(&Bucket::count) && number(&Bucket::busy_ns) &&
+               number(&Bucket::longest_ns) && number(&Bucket::name) &&
+               columns::word(in, rows, &Bucket::phase, codes.phase) &&
+               columns::word(in, rows, &Bucket::category, codes.category);
+    });
 }
 
 }  // namespace piper

@@ -215,14 +215,24 @@ bool Workspace::Impl::decodeChunk(const Statement& row, std::int64_t source_id,
     return false;
 }
 
+std::int64_t Workspace::Impl::mostRows() {
+    // A row of any table takes more: its id, its checksum, the lengths of its columns.
+    static constexpr std::int64_t kLeastRow = 16;
+    const Result<std::int64_t> pages = database.integer("PRAGMA page_count");
+    const Result<std::int64_t> size = database.integer("PRAGMA page_size");
+    return pages.ok() && size.ok() ? *pages * *size / kLeastRow : 0;
+}
+
 Status Workspace::Impl::readNames(const SourceRow& source, RankTimeline& out) {
+    const std::int64_t most = mostRows();
     return query(
         fmt::format("names of rank {}", out.rank.value),
         "SELECT number, text, checksum FROM name WHERE source_id=? ORDER BY number",
         [&](Statement& s) { s.bind(source.id); },
         [&](const Statement& row) {
             const std::int64_t number = row.integer(0);
-            if (nameChecksum(source.id, number, row.text(1)) != row.integer(2)) {
+            if (number < 0 || number >= most ||
+                nameChecksum(source.id, number, row.text(1)) != row.integer(2)) {
                 addDamage(fmt::format("name {} of rank {} is damaged", number, out.rank.value));
                 return;
             }
@@ -232,6 +242,7 @@ Status Workspace::Impl::readNames(const SourceRow& source, RankTimeline& out) {
 }
 
 Status Workspace::Impl::readTracks(const SourceRow& source, RankTimeline& out) {
+    const std::int64_t most = mostRows();
     return query(
         fmt::format("tracks of rank {}", out.rank.value),
         "SELECT number, name, process, thread, device, stream, checksum FROM track "
@@ -242,7 +253,8 @@ Status Workspace::Impl::readTracks(const SourceRow& source, RankTimeline& out) {
             Track track{std::string(row.text(1)), std::string(row.text(2)),
                         std::string(row.text(3)), static_cast<std::int32_t>(row.integer(4)),
                         row.integer(5)};
-            if (trackChecksum(source.id, number, track) != row.integer(6)) {
+            if (number < 0 || number >= most ||
+                trackChecksum(source.id, number, track) != row.integer(6)) {
                 addDamage(fmt::format("track {} of rank {} is damaged", number, out.rank.value));
                 return;
             }
@@ -281,9 +293,11 @@ Status Workspace::Impl::eachChunk(const SourceRow& source, std::string_view run_
 }
 
 Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run_name,
-                                   RankTimeline& out) {
-    PIPER_TRY(eachChunk(source, run_name,
-                        [&](const Statement& row) { return decodeChunk(row, source.id, out); }));
+                                   bool with_events, RankTimeline& out) {
+    PIPER_TRY(eachChunk(source, run_name, [&](const Statement& row) {
+        const bool event = row.integer(0) == static_cast<std::int64_t>(Stream::Event);
+        return (event && !with_events) || decodeChunk(row, source.id, out);
+    }));
     std::stable_sort(out.events.begin(), out.events.end(), startsBefore);
     return {};
 }
@@ -297,23 +311,31 @@ Result<SourceRow> Workspace::Impl::findSource(std::string_view run_name, RankId 
         .at(database.path());
 }
 
-Result<Run> Workspace::readRun(std::string_view name) {
-    const Snapshot snapshot(m_impl->database);
-    const std::size_t damage_before = m_impl->damage.size();
-    PIPER_ASSIGN(RunRow run, m_impl->findRun(name));
-    PIPER_TRY(m_impl->readNotes(run));
-    PIPER_ASSIGN(std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
+Result<Run> Workspace::Impl::readRun(std::string_view name, bool with_events) {
+    const Snapshot snapshot(database);
+    const std::size_t damage_before = damage.size();
+    PIPER_ASSIGN(RunRow run, findRun(name));
+    PIPER_TRY(readNotes(run));
+    PIPER_ASSIGN(std::vector<SourceRow> sources, sourceRows(run.id));
     for (SourceRow& source : sources) {
         RankTimeline rank = source.header;
-        PIPER_TRY(m_impl->readCounters(source, rank));
-        PIPER_TRY(m_impl->readNames(source, rank));
-        PIPER_TRY(m_impl->readTracks(source, rank));
-        PIPER_TRY(m_impl->readChunks(source, name, rank));
+        PIPER_TRY(readCounters(source, rank));
+        PIPER_TRY(readNames(source, rank));
+        PIPER_TRY(readTracks(source, rank));
+        PIPER_TRY(readChunks(source, name, with_events, rank));
         run.header.ranks.push_back(std::move(rank));
     }
-    if (m_impl->damage.size() > damage_before)
-        run.header.notes["damage"] = fmt::format("{}", fmt::join(m_impl->damage, "; "));
+    if (damage.size() > damage_before)
+        run.header.notes["damage"] = fmt::format("{}", fmt::join(damage, "; "));
     return std::move(run.header);
+}
+
+Result<Run> Workspace::readRun(std::string_view name) {
+    return m_impl->readRun(name, true);
+}
+
+Result<Run> Workspace::readWithoutEvents(std::string_view name) {
+    return m_impl->readRun(name, false);
 }
 
 Result<Run> Workspace::readHeader(std::string_view name) {

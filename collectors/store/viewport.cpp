@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <tuple>
 
 #include "collectors/store/workspace_impl.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 
@@ -13,12 +13,6 @@ using sqlite::Statement;
 using sqlite::Stream;
 
 namespace {
-
-using RowKey = std::tuple<Lane, std::int32_t, std::uint16_t>;
-
-RowKey keyOf(const Event& e) {
-    return {e.lane, e.track, e.sub_lane};
-}
 
 RowView& rowOf(std::vector<RowView>& rows, RankId rank, const RowKey& key) {
     const auto& [lane, track, sub_lane] = key;
@@ -80,7 +74,7 @@ Result<std::vector<Event>> Workspace::events(std::string_view run_name, RankId r
         PIPER_TRY(m_impl->query(
             "events of a window",
             "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data "
-            "FROM chunk WHERE source_id=? AND stream=0 AND lane=? AND begin_ns<? AND end_ns>? "
+            "FROM chunk WHERE source_id=? AND stream=0 AND lane=? AND begin_ns<? AND end_ns>=? "
             "ORDER BY id",
             [&](Statement& s) {
                 s.bind(source.id).bind(code - codes.begin());
@@ -88,9 +82,7 @@ Result<std::vector<Event>> Workspace::events(std::string_view run_name, RankId r
             },
             read));
     }
-    std::erase_if(found.events, [&](const Event& e) {
-        return e.start_ns >= window.end_ns || e.end_ns() <= window.begin_ns;
-    });
+    std::erase_if(found.events, [&](const Event& e) { return !touches(e, window); });
     std::stable_sort(found.events.begin(), found.events.end(), startsBefore);
     return std::move(found.events);
 }
@@ -104,37 +96,42 @@ Status Workspace::Impl::buildTiles(const SourceRow& source, std::string_view run
         if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
         part.events.clear();
         if (!decodeChunk(row, source.id, part)) return false;
-        for (const Event& e : part.events) rows[keyOf(e)].push_back(e);
+        for (const Event& e : part.events) rows[rowKeyOf(e)].push_back(e);
         return true;
     }));
+    for (auto& [key, events] : rows) {
+        std::stable_sort(events.begin(), events.end(), startsBefore);
+        PIPER_TRY(insertTiles(source.id, events));
+    }
+    return {};
+}
+
+Status Workspace::Impl::insertTiles(std::int64_t source, std::span<const Event> row) {
     Statement insert = database.prepare(
         "INSERT INTO tile(source_id,lane,track,sub_lane,level,begin_ns,end_ns,count,checksum,data) "
         "VALUES(?,?,?,?,?,?,?,?,?,?)");
-    for (auto& [key, events] : rows) {
-        std::stable_sort(events.begin(), events.end(), startsBefore);
-        const auto& [lane, track, sub_lane] = key;
-        for (const Level& level : buildLevels(events))
-            for (std::size_t at = 0; at < level.buckets.size(); at += kChunkRows) {
-                const auto tile = std::span(level.buckets)
-                                      .subspan(at, std::min(kChunkRows, level.buckets.size() - at));
-                const std::int64_t width = bucketWidth(level.level);
-                const ChunkKey chunk{source.id,
-                                     level.level,
-                                     static_cast<std::int64_t>(lane),
-                                     track,
-                                     sub_lane,
-                                     tile.front().index * width,
-                                     (tile.back().index + 1) * width,
-                                     static_cast<std::int64_t>(tile.size())};
-                const std::string data = encodeBuckets(tile);
-                insert.reset();
-                for (std::int64_t v :
-                     {chunk.source, chunk.lane, chunk.track, chunk.sub_lane, chunk.stream,
-                      chunk.begin_ns, chunk.end_ns, chunk.count, chunk.checksum(data)})
-                    insert.bind(v);
-                PIPER_TRY(done(database, insert.bindBlob(data)));
-            }
-    }
+    const auto& [lane, track, sub_lane] = rowKeyOf(row.front());
+    for (const Level& level : buildLevels(row))
+        for (std::size_t at = 0; at < level.buckets.size(); at += kChunkRows) {
+            const auto tile = std::span(level.buckets)
+                                  .subspan(at, std::min(kChunkRows, level.buckets.size() - at));
+            const std::int64_t width = bucketWidth(level.level);
+            const ChunkKey chunk{source,
+                                 level.level,
+                                 static_cast<std::int64_t>(lane),
+                                 track,
+                                 sub_lane,
+                                 tile.front().index * width,
+                                 (tile.back().index + 1) * width,
+                                 static_cast<std::int64_t>(tile.size())};
+            const std::string data = encodeBuckets(tile);
+            insert.reset();
+            for (std::int64_t v :
+                 {chunk.source, chunk.lane, chunk.track, chunk.sub_lane, chunk.stream,
+                  chunk.begin_ns, chunk.end_ns, chunk.count, chunk.checksum(data)})
+                insert.bind(v);
+            PIPER_TRY(done(database, insert.bindBlob(data)));
+        }
     return {};
 }
 
@@ -160,6 +157,10 @@ Status Workspace::Impl::readTiles(const SourceRow& source, TimeWindow window, in
                 addDamage(fmt::format("a summary of rank {} is damaged", source.header.rank.value));
                 return;
             }
+            // No bucket is where an event cannot be.
+            std::erase_if(buckets, [&](const Bucket& b) {
+                return b.index < -kLargestTime / width || b.index >= kLargestTime / width;
+            });
             std::erase_if(buckets, [&](const Bucket& b) {
                 return b.index * width >= window.end_ns || (b.index + 1) * width <= window.begin_ns;
             });
@@ -207,7 +208,7 @@ Status Workspace::Impl::readWindow(const SourceRow& source, TimeWindow window,
                     addDamage(fmt::format("rank {}: a chunk is damaged", source.header.rank.value));
                 for (const Event& e : part.events)
                     if (touches(e, window))
-                        rowOf(rows, source.header.rank, keyOf(e)).events.push_back(e);
+                        rowOf(rows, source.header.rank, rowKeyOf(e)).events.push_back(e);
             }));
     return {};
 }

@@ -121,14 +121,11 @@ Result<std::int64_t> Workspace::addRun(const Run& run) {
     PIPER_TRY(transaction.status());
     std::int64_t run_id = 0;
     PIPER_TRY(m_impl->insertRun(run, run_id));
+    const bool whole = run.outcome != RunOutcome::Running;
     for (const RankTimeline& rank : run.ranks) {
         std::int64_t rank_id = 0;
         PIPER_TRY(m_impl->insertRank(run_id, rank, rank_id));
-        PIPER_TRY(m_impl->insertRecords(rank_id, rank));
-    }
-    if (run.outcome != RunOutcome::Running) {
-        PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
-        for (const SourceRow& source : sources) PIPER_TRY(m_impl->buildTiles(source, run.name));
+        PIPER_TRY(m_impl->insertRecords(rank_id, rank, whole));
     }
     PIPER_TRY(transaction.commit());
     return run_id;
@@ -150,11 +147,22 @@ Result<std::int64_t> Workspace::addRank(std::int64_t run_id, const RankTimeline&
     return id;
 }
 
+Result<std::int64_t> Workspace::addWholeRank(std::int64_t run_id, const RankTimeline& rank) {
+    PIPER_TRY(m_impl->requireWritable());
+    Transaction transaction(m_impl->database);
+    PIPER_TRY(transaction.status());
+    std::int64_t id = 0;
+    PIPER_TRY(m_impl->insertRank(run_id, rank, id));
+    PIPER_TRY(m_impl->insertRecords(id, rank, true));
+    PIPER_TRY(transaction.commit());
+    return id;
+}
+
 Status Workspace::append(std::int64_t rank_id, const RankTimeline& records) {
     PIPER_TRY(m_impl->requireWritable());
     Transaction transaction(m_impl->database);
     PIPER_TRY(transaction.status());
-    PIPER_TRY(m_impl->insertRecords(rank_id, records));
+    PIPER_TRY(m_impl->insertRecords(rank_id, records, false));
     return transaction.commit();
 }
 
@@ -173,7 +181,9 @@ Status Workspace::endRun(std::int64_t run_id, RunOutcome outcome, std::string_vi
     update.bind(toText(outcome)).bind(reason).bind(runChecksum(row->header)).bind(run_id);
     PIPER_TRY(done(m_impl->database, update));
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
-    for (const SourceRow& source : sources) PIPER_TRY(m_impl->buildTiles(source, row->header.name));
+    for (const SourceRow& source : sources)
+        if (!m_impl->summed.contains(source.id))
+            PIPER_TRY(m_impl->buildTiles(source, row->header.name));
     return transaction.commit();
 }
 

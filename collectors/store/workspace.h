@@ -83,6 +83,8 @@ public:
     Result<std::int64_t> beginRun(const Run& header);
     /// A rank's header (no records). Returns the id that append() takes.
     Result<std::int64_t> addRank(std::int64_t run_id, const RankTimeline& header);
+    /// A rank with all the records it will have: its summary is made of them, not read again.
+    Result<std::int64_t> addWholeRank(std::int64_t run_id, const RankTimeline& rank);
     /// Adds all records of `records` to a rank and commits them. Counters replace those of the
     /// same name; names and tracks continue the numbering of those the rank has.
     Status append(std::int64_t rank_id, const RankTimeline& records);
@@ -93,6 +95,8 @@ public:
     [[nodiscard]] Result<std::vector<RunSummary>> runs();
     /// Errors: NotFound names the runs there are.
     [[nodiscard]] Result<Run> readRun(std::string_view name);
+    /// The same without its events: memory, clocks, steps and loads of a run of any size.
+    [[nodiscard]] Result<Run> readWithoutEvents(std::string_view name);
     /// Only the header, ranks with counters, names and tracks but without records; cheap.
     [[nodiscard]] Result<Run> readHeader(std::string_view name);
     /// Calls `visit` with the events of one chunk after the other, in no order: for whole-run sums

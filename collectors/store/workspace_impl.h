@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <tuple>
 
 #include "collectors/store/schema.h"
 #include "collectors/store/workspace.h"
@@ -44,6 +46,8 @@ struct Workspace::Impl {
     CodeTables codes;
     std::vector<std::string> damage;
     bool writable = false;
+    /// Ranks whose summaries were made from the records as they came.
+    std::set<std::int64_t> summed;
 
     explicit Impl(sqlite::Database opened) : database(std::move(opened)) {}
 
@@ -69,7 +73,11 @@ struct Workspace::Impl {
     /// Names and tracks of a rank.
     Status readNames(const SourceRow& source, RankTimeline& out);
     Status readTracks(const SourceRow& source, RankTimeline& out);
-    Status readChunks(const SourceRow& source, std::string_view run_name, RankTimeline& out);
+    Result<Run> readRun(std::string_view name, bool with_events);
+    Status readChunks(const SourceRow& source, std::string_view run_name, bool with_events,
+                      RankTimeline& out);
+    /// How many rows of any table the file can hold at most, by its size.
+    [[nodiscard]] std::int64_t mostRows();
     /// Calls `visit` for every chunk that can be fetched; it says whether the chunk was intact.
     Status eachChunk(const SourceRow& source, std::string_view run_name,
                      const std::function<bool(const sqlite::Statement&)>& visit);
@@ -79,12 +87,15 @@ struct Workspace::Impl {
 
     /// Adds the levels of every row of a rank from its chunks; replaces those there.
     Status buildTiles(const SourceRow& source, std::string_view run_name);
+    /// Adds the levels of one row from all its events, sorted by start.
+    Status insertTiles(std::int64_t source, std::span<const Event> row);
     Status readTiles(const SourceRow& source, TimeWindow window, int level,
                      std::vector<RowView>& rows);
     Status readWindow(const SourceRow& source, TimeWindow window, std::vector<RowView>& rows);
     Status insertRun(const Run& header, std::int64_t& id);
     Status insertRank(std::int64_t run_id, const RankTimeline& header, std::int64_t& id);
-    Status insertRecords(std::int64_t rank_id, const RankTimeline& records);
+    /// `whole`: these are all records of the rank, and its summary is made at once.
+    Status insertRecords(std::int64_t rank_id, const RankTimeline& records, bool whole);
     Status putNote(std::int64_t run_id, std::string_view name, std::string_view value);
 };
 
@@ -98,6 +109,11 @@ struct Workspace::Impl {
 [[nodiscard]] Status done(const sqlite::Database& database, sqlite::Statement& statement);
 [[nodiscard]] std::int64_t pairChecksum(std::int64_t owner, std::string_view name,
                                         std::string_view value);
+/// The row of a timeline that an event stands on.
+using RowKey = std::tuple<Lane, std::int32_t, std::uint16_t>;
+[[nodiscard]] inline RowKey rowKeyOf(const Event& e) {
+    return {e.lane, e.track, e.sub_lane};
+}
 /// What a chunk's checksum covers.
 struct ChunkKey {
     std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;

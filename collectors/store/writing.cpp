@@ -2,7 +2,7 @@
 // Writing the records of a rank: chunks by lane, names, tracks and counters.
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <set>
 
 #include "collectors/store/workspace_impl.h"
 
@@ -86,12 +86,6 @@ private:
     std::int64_t m_written = 0;
 };
 
-using Row = std::tuple<Lane, std::int32_t, std::uint16_t>;
-
-Row rowOf(const Event& e) {
-    return {e.lane, e.track, e.sub_lane};
-}
-
 Status writeRow(ChunkWriter& writer, std::span<const Event> events) {
     ChunkKey key;
     key.stream = static_cast<std::int64_t>(Stream::Event);
@@ -105,28 +99,30 @@ Status writeRow(ChunkWriter& writer, std::span<const Event> events) {
 
 /// Ends of the spans of equal row; nothing when a row comes twice.
 std::vector<std::size_t> endsOfRows(std::span<const Event> events) {
-    std::map<Row, bool> seen;
+    std::set<RowKey> seen;
     std::vector<std::size_t> ends;
     for (std::size_t i = 1; i <= events.size(); ++i) {
-        if (i < events.size() && rowOf(events[i]) == rowOf(events[i - 1])) continue;
-        if (!seen.try_emplace(rowOf(events[i - 1]), true).second) return {};
+        if (i < events.size() && rowKeyOf(events[i]) == rowKeyOf(events[i - 1])) continue;
+        if (!seen.insert(rowKeyOf(events[i - 1])).second) return {};
         ends.push_back(i);
     }
     return ends;
 }
 
-/// Events that come sorted by row are written as they lie; others are gathered by row first.
-Status writeEvents(ChunkWriter& writer, std::span<const Event> events) {
+/// Calls `write` for the events of one row after the other. Those that come sorted by row are
+/// passed as they lie; others are gathered by row first.
+template <class Write>
+Status eachRow(std::span<const Event> events, Write write) {
     if (events.empty()) return {};
     std::size_t begin = 0;
     for (std::size_t end : endsOfRows(events)) {
-        PIPER_TRY(writeRow(writer, events.subspan(begin, end - begin)));
+        PIPER_TRY(write(events.subspan(begin, end - begin)));
         begin = end;
     }
     if (begin > 0) return {};
-    std::map<Row, std::vector<Event>> rows;
-    for (const Event& e : events) rows[rowOf(e)].push_back(e);
-    for (const auto& [row, part] : rows) PIPER_TRY(writeRow(writer, part));
+    std::map<RowKey, std::vector<Event>> rows;
+    for (const Event& e : events) rows[rowKeyOf(e)].push_back(e);
+    for (const auto& [row, part] : rows) PIPER_TRY(write(std::span<const Event>(part)));
     return {};
 }
 
@@ -197,9 +193,21 @@ Status writeTracks(Database& database, std::int64_t source, const std::vector<Tr
 
 }  // namespace
 
-Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& records) {
+Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& records,
+                                      bool whole) {
     ChunkWriter writer(database, rank_id);
-    PIPER_TRY(writeEvents(writer, records.events));
+    PIPER_TRY(eachRow(records.events, [&](std::span<const Event> row) -> Status {
+        PIPER_TRY(writeRow(writer, row));
+        if (!whole) return {};
+        if (std::is_sorted(row.begin(), row.end(), startsBefore)) return insertTiles(rank_id, row);
+        std::vector<Event> sorted(row.begin(), row.end());
+        std::stable_sort(sorted.begin(), sorted.end(), startsBefore);
+        return insertTiles(rank_id, sorted);
+    }));
+    if (whole)
+        summed.insert(rank_id);
+    else
+        summed.erase(rank_id);
     PIPER_TRY(writeSamples(writer, records));
     if (writer.written() > 0) {
         Statement update = database.prepare("UPDATE source SET chunks=chunks+? WHERE id=?");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncated and bit-flipped workspace files: no crash, no hang, damage named, the rest readable.
 #include <gmock/gmock.h>
+#include <sqlite3.h>
 
 #include <fstream>
 
+#include "collectors/store/chunks.h"
 #include "collectors/store/workspace.h"
 #include "tests/support/paths.h"
 #include "tests/support/synthetic_run.h"
@@ -123,10 +125,56 @@ TEST_F(Damage, TwoHundredRandomMutationsAreNoticedAndNeverCrash) {
     RecordProperty("refused", refused);
 }
 
+TEST_F(Damage, NumbersThatNoFileCanHoldAreDamage) {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(file().c_str(), &database), SQLITE_OK);
+    for (const std::int64_t number : {std::int64_t{-1}, std::int64_t{1} << 60}) {
+        const std::int64_t name_sum = Checksum().add(1).add(number).add("x").value();
+        const Track track{"t", "p", "h", 0, 0};
+        const std::int64_t track_sum = Checksum()
+                                           .add(1)
+                                           .add(number)
+                                           .add(track.name)
+                                           .add(track.process)
+                                           .add(track.thread)
+                                           .add(track.device)
+                                           .add(track.stream)
+                                           .value();
+        const std::string sql = fmt::format(
+            "INSERT INTO name(source_id,number,text,checksum) VALUES(1,{0},'x',{1});"
+            "INSERT INTO track(source_id,number,name,process,thread,device,stream,checksum) "
+            "VALUES(1,{0},'t','p','h',0,0,{2})",
+            number, name_sum, track_sum);
+        EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    }
+    sqlite3_close(database);
+    Result<Workspace> w = Workspace::open(file());
+    ASSERT_TRUE(w.ok());
+    ASSERT_TRUE(w->readRun("synthetic").ok());
+    EXPECT_THAT(w->damage(), testing::Contains(HasSubstr("name -1 of rank 0")));
+    EXPECT_THAT(w->damage(), testing::Contains(HasSubstr("track 1152921504606846976 of rank 0")));
+}
+
+/// Where the blob of some chunk of events lies in a file.
+std::size_t placeOfAChunk(const std::filesystem::path& path, const std::string& bytes) {
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+    sqlite3_stmt* statement = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(database, "SELECT data FROM chunk WHERE stream=0 LIMIT 1 OFFSET 5",
+                                 -1, &statement, nullptr),
+              SQLITE_OK);
+    EXPECT_EQ(sqlite3_step(statement), SQLITE_ROW);
+    const std::string start(static_cast<const char*>(sqlite3_column_blob(statement, 0)), 48);
+    sqlite3_finalize(statement);
+    sqlite3_close(database);
+    return bytes.find(start);
+}
+
 TEST_F(Damage, OneBadChunkCostsOnlyItself) {
-    // Flip one bit in the middle of the file's records.
     std::string bytes = m_bytes;
-    bytes[bytes.size() / 2] ^= 0x10;
+    const std::size_t place = placeOfAChunk(file(), bytes);
+    ASSERT_NE(place, std::string::npos);
+    bytes[place + 20] ^= 0x10;
     write(bytes);
     const Reading r = read();
     ASSERT_TRUE(r.opened);

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <limits>
+#include <random>
 #include <set>
 
 #include "collectors/store/chunks.h"
 #include "collectors/store/workspace.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_run.h"
 
 namespace piper {
 namespace {
@@ -62,6 +66,7 @@ TEST(Pyramid, ALongEventFillsEveryBucketItCovers) {
     events.front().name = 77;
     std::sort(events.begin(), events.end(), startsBefore);
     const std::vector<Level> levels = buildLevels(events);
+    ASSERT_FALSE(levels.empty());
     for (const Level& level : levels) {
         std::int64_t busy = 0;
         for (const Bucket& b : level.buckets) busy += b.name == 77 ? b.busy_ns : 0;
@@ -132,6 +137,74 @@ TEST_F(Viewport, CoarseAndFineWindowsAgreeWithTheEvents) {
     ASSERT_EQ(rows->front().events.size(), 1U);
     EXPECT_EQ(rows->front().events[0], middle);
     EXPECT_FALSE(w->viewport("none", narrow, 1).ok());
+}
+
+TEST_F(Viewport, AnEventWithoutLengthAtTheStartOfAWindowIsInIt) {
+    piper::Run run;
+    run.name = "marks";
+    run.ranks.emplace_back();
+    run.ranks[0].rank = RankId(0);
+    Event mark;
+    mark.start_ns = 50;
+    run.ranks[0].events = {mark};
+    Result<Workspace> w = Workspace::create(file());
+    ASSERT_TRUE(w.ok() && w->addRun(run).ok());
+    EXPECT_EQ(w->events("marks", RankId(0), {50, 60})->size(), 1U);
+    EXPECT_EQ(w->events("marks", RankId(0), {40, 50})->size(), 0U);
+}
+
+TEST_F(Viewport, ASummaryMadeOfWhatIsWrittenIsThatMadeOfWhatIsRead) {
+    Result<Workspace> w = Workspace::create(file());
+    ASSERT_TRUE(w.ok());
+    RankTimeline rank = test::syntheticRank(0, 20000, 2, 5);
+    std::shuffle(rank.events.begin(), rank.events.end(), std::mt19937(1));
+    piper::Run header;
+    const auto store = [&](const std::string& name, const auto& add) {
+        header.name = name;
+        header.outcome = RunOutcome::Running;
+        const Result<std::int64_t> run = w->beginRun(header);
+        ASSERT_TRUE(run.ok());
+        add(*run);
+        ASSERT_TRUE(w->endRun(*run, RunOutcome::Finished, "").ok());
+    };
+    store("whole", [&](std::int64_t run) { EXPECT_TRUE(w->addWholeRank(run, rank).ok()); });
+    store("parts", [&](std::int64_t run) {
+        const Result<std::int64_t> id = w->addRank(run, rank);
+        EXPECT_TRUE(id.ok() && w->append(*id, rank).ok());
+    });
+    store("more", [&](std::int64_t run) {
+        RankTimeline half = rank;
+        half.events.resize(rank.events.size() / 2);
+        const Result<std::int64_t> id = w->addWholeRank(run, half);
+        half.events.assign(rank.events.begin() + std::ssize(half.events), rank.events.end());
+        EXPECT_TRUE(id.ok() && w->append(*id, half).ok());
+    });
+    const TimeWindow all{0, std::int64_t{1} << 40};
+    for (const std::int64_t pixel : {bucketWidth(2), bucketWidth(6)}) {
+        const auto expected = w->viewport("parts", all, pixel);
+        ASSERT_TRUE(expected.ok());
+        EXPECT_TRUE(std::any_of(expected->begin(), expected->end(),
+                                [](const RowView& row) { return !row.buckets.empty(); }));
+        for (const char* name : {"whole", "more"}) {
+            const auto rows = w->viewport(name, all, pixel);
+            ASSERT_TRUE(rows.ok());
+            ASSERT_EQ(rows->size(), expected->size());
+            for (std::size_t i = 0; i < rows->size(); ++i)
+                EXPECT_EQ((*rows)[i].buckets, (*expected)[i].buckets) << name << " " << i;
+        }
+    }
+}
+
+TEST_F(Viewport, TimesAtTheirLimitsAreOnNoLevel) {
+    std::vector<Event> events = rowOfEvents(200, 0, 10);
+    events.front().start_ns = std::numeric_limits<std::int64_t>::min();
+    events.back().start_ns = std::numeric_limits<std::int64_t>::max();
+    events.back().duration_ns = std::numeric_limits<std::int64_t>::max();
+    const std::vector<Level> levels = buildLevels(events);
+    ASSERT_FALSE(levels.empty());
+    std::int64_t count = 0;
+    for (const Bucket& b : levels.back().buckets) count += b.count;
+    EXPECT_EQ(count, 198);
 }
 
 TEST_F(Viewport, ARunThatGoesOnShowsItsEvents) {
