@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::size_t kCompressedBlock = std::size_t{1} << 18;
 constexpr int kGzip = 15 + 16;
+/// Of one call: zlib counts in 32 bits.
+constexpr std::size_t kLargestRead = std::size_t{1} << 30;
 
 struct CloseFile {
     void operator()(std::FILE* f) const { std::fclose(f); }
@@ -43,6 +46,7 @@ struct ByteSource::Impl {
 };
 
 std::size_t ByteSource::Impl::inflateSome(char* to, std::size_t size) {
+    size = std::min(size, kLargestRead);
     stream.next_out = reinterpret_cast<Bytef*>(to);
     stream.avail_out = static_cast<uInt>(size);
     while (stream.avail_out == size && fault.empty()) {
@@ -79,6 +83,8 @@ Result<ByteSource> ByteSource::open(const std::filesystem::path& path) {
             .at(path.string());
     if (S_ISDIR(status.st_mode))
         return fail(ErrorCode::InvalidInput, "is a directory").at(path.string());
+    if (!S_ISREG(status.st_mode))
+        return fail(ErrorCode::InvalidInput, "is no regular file").at(path.string());
     auto impl = std::make_unique<Impl>();
     impl->file.reset(std::fopen(path.c_str(), "rb"));
     if (!impl->file)
@@ -116,7 +122,7 @@ void ByteWindow::consumeTo(const char* place) {
 
 void ByteWindow::refill() {
     const std::size_t kept = m_end - m_begin;
-    if (2 * kept > m_capacity) {
+    if (2 * kept > m_capacity && m_capacity < kLongestValue) {
         m_capacity *= 2;
         std::unique_ptr<char[]> larger(new char[m_capacity + kSlack]());
         std::memcpy(larger.get(), begin(), kept);

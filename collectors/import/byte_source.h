@@ -13,7 +13,7 @@ namespace piper {
 /// The bytes of a file, gzip-compressed (told by its first bytes, several members) or plain.
 class ByteSource {
 public:
-    /// Errors: NotFound, Io, InvalidInput for a directory.
+    /// Errors: NotFound, Io, InvalidInput for a directory, a pipe or a device.
     [[nodiscard]] static Result<ByteSource> open(const std::filesystem::path& path);
     ByteSource(ByteSource&&) noexcept;
     ByteSource& operator=(ByteSource&&) noexcept;
@@ -32,7 +32,7 @@ private:
 };
 
 /// The unread part of a source in one piece of memory; it holds more than one block only while one
-/// value is longer than that.
+/// value is longer than that, and never more than kLongestValue.
 class ByteWindow {
 public:
     explicit ByteWindow(ByteSource& source, std::size_t block = std::size_t{1} << 20);
@@ -42,12 +42,15 @@ public:
     [[nodiscard]] bool atEnd() const { return m_at_end; }
     /// Bytes of the source before begin().
     [[nodiscard]] std::int64_t position() const { return m_position; }
+    /// True when the unread part is as long as one value may be: skip of it before reading on.
+    [[nodiscard]] bool full() const { return m_end - m_begin >= kLongestValue; }
     void consumeTo(const char* place);
     /// Reads more behind end(); pointers into the window become invalid.
     void refill();
 
     /// Bytes behind end() that may be read (and mean nothing), for wide loads.
     static constexpr std::size_t kSlack = 64;
+    static constexpr std::size_t kLongestValue = std::size_t{64} << 20;
 
 private:
     ByteSource& m_source;

@@ -4,22 +4,26 @@
 // strings, a file that ends in the middle, an event in the middle that is broken.
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 
 #include "collectors/import/byte_source.h"
 #include "collectors/import/chrome_event.h"
 #include "collectors/import/imported.h"
 #include "collectors/import/trace_builder.h"
+#include "core/base/csv.h"
 #include "core/base/json.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
 
-/// Times beyond this (year 2043 as Unix time) would overflow in sums.
-constexpr std::int64_t kLargestTime = std::int64_t{1} << 61;
 constexpr std::size_t kLongestExample = 160;
+constexpr std::int64_t kMostRanks = 1 << 30;
 /// Values of the document beside its events that are kept, up to this length each.
-constexpr std::size_t kLongestValue = std::size_t{1} << 20;
+constexpr std::size_t kLongestKept = std::size_t{1} << 20;
+/// Ids that are texts are numbered from here, where no id that is a number lies.
+constexpr std::int64_t kFirstTextId = std::int64_t{1} << 62;
 
 class ChromeReader {
 public:
@@ -36,6 +40,7 @@ private:
     bool attempt(Parse parse);
     Status readDocument();
     Status readMember(std::string_view key);
+    bool skipLongValue();
     void readEvents(bool bare);
     Step readElement();
     void afterBroken();
@@ -48,6 +53,7 @@ private:
     void takeMetadata(const ChromeEvent& e);
     void takeRange(const ChromeEvent& e);
     void takeAsync(const ChromeEvent& e);
+    std::int64_t counterValue(const ChromeEvent& e);
     std::int32_t trackFor(const ChromeEvent& e, EventCategory category);
     std::string_view text(std::string_view raw) { return decodeJsonText(raw, m_scratch); }
     void setRank(const std::filesystem::path& path, ImportedRun& out);
@@ -74,7 +80,7 @@ bool ChromeReader::attempt(Parse parse) {
             m_window.consumeTo(in.place());
             return true;
         }
-        if (!in.incomplete() || m_window.atEnd()) return false;
+        if (!in.incomplete() || m_window.atEnd() || m_window.full()) return false;
         m_window.refill();
     }
 }
@@ -139,13 +145,37 @@ Status ChromeReader::readMember(std::string_view key) {
     const bool read = attempt([&](JsonCursor& in) {
         std::string_view raw;
         if (!in.raw(raw)) return false;
-        if (raw.size() <= kLongestValue) m_values[std::string(key)] = std::string(raw);
+        if (raw.size() <= kLongestKept) m_values[std::string(key)] = std::string(raw);
         return true;
     });
-    if (read) return {};
+    if (read || (m_window.full() && skipLongValue())) return {};
     note("truncated", ImportSeverity::Error, key);
     return fail(ErrorCode::InvalidInput, "is no JSON document: the value of \"{}\" at byte {}", key,
                 m_window.position());
+}
+
+/// Passes over an object or array too long to be held, by its brackets. False when it does not end.
+bool ChromeReader::skipLongValue() {
+    std::int64_t depth = 0;
+    bool in_text = false, escaped = false;
+    while (true) {
+        for (const char* at = m_window.begin(); at < m_window.end(); ++at) {
+            if (in_text) {
+                in_text = escaped || *at != '"';
+                escaped = !escaped && *at == '\\';
+                continue;
+            }
+            in_text = *at == '"';
+            if (*at == '{' || *at == '[') ++depth;
+            if ((*at == '}' || *at == ']') && --depth <= 0) {
+                m_window.consumeTo(at + 1);
+                return true;
+            }
+        }
+        m_window.consumeTo(m_window.end());
+        if (m_window.atEnd()) return false;
+        m_window.refill();
+    }
 }
 
 /// The array of events; the cursor stands behind its bracket.
@@ -191,6 +221,11 @@ ChromeReader::Step ChromeReader::readElement() {
                                 static_cast<std::size_t>(m_window.end() - m_window.begin()));
     JsonCursor probe(m_window.begin(), m_window.end(), true);
     ChromeEvent ignored;
+    if (m_window.full()) {
+        ++m_elements;
+        note("long_event", ImportSeverity::DataLoss, rest);
+        return Step::Broken;
+    }
     if (!readChromeEvent(probe, ignored) && probe.incomplete()) {
         note("truncated", ImportSeverity::Error, "the last event is cut off");
         m_window.consumeTo(m_window.end());
@@ -199,6 +234,18 @@ ChromeReader::Step ChromeReader::readElement() {
     ++m_elements;
     note("malformed_event", ImportSeverity::DataLoss, rest);
     return Step::Broken;
+}
+
+/// True when the array of events ends here: nothing follows its bracket but other members of the
+/// document, to its end. A bracket inside the arguments of a broken event has events behind it.
+bool closesDocument(JsonCursor in) {
+    if (!in.take(']')) return false;
+    while (in.take(',')) {
+        std::string_view key;
+        if (!in.key(key) || !in.skip()) return false;
+    }
+    (void)in.take('}');
+    return in.peek() == 0;
 }
 
 /// Goes on at the next event: behind the next "}" that a comma and "{" or the closing bracket
@@ -211,6 +258,7 @@ void ChromeReader::afterBroken() {
             if (*at != '}') continue;
             JsonCursor in(at + 1, end, m_window.atEnd());
             if (in.take(',') && in.peek() == '{') break;
+            if (m_window.atEnd() && closesDocument({at + 1, end, true})) break;
         }
         if (at < end) return m_window.consumeTo(at + 1);
         if (m_window.atEnd()) return m_window.consumeTo(end);
@@ -221,7 +269,7 @@ void ChromeReader::afterBroken() {
 }
 
 void ChromeReader::take(const ChromeEvent& e) {
-    if (!e.is_object || !e.has_phase)
+    if (!e.is_object || e.phase.empty())
         return note("no_event", ImportSeverity::DataLoss, "an element without \"ph\"");
     switch (e.phase.front()) {
         case 'X':
@@ -270,7 +318,7 @@ std::int32_t ChromeReader::trackFor(const ChromeEvent& e, EventCategory category
 std::optional<Event> ChromeReader::place(const ChromeEvent& e, EventCategory category) {
     Event out;
     const bool timed = parseMicroseconds(e.time, out.start_ns);
-    if (category != EventCategory::Metadata && (!timed || std::abs(out.start_ns) > kLargestTime)) {
+    if (category != EventCategory::Metadata && (!timed || !inTimeRange(out.start_ns))) {
         note("bad_timestamp", ImportSeverity::DataLoss, e.time.empty() ? "no time" : e.time);
         return std::nullopt;
     }
@@ -288,7 +336,7 @@ std::optional<Event> ChromeReader::place(const ChromeEvent& e, EventCategory cat
         out.operation = static_cast<std::int32_t>(number);
     if (parseWholeNumber(e.bytes, number))
         out.bytes = number;
-    else if (parseWholeNumber(e.elements, number) && std::abs(number) < kLargestTime / 8)
+    else if (parseWholeNumber(e.elements, number) && number >= 0 && number < kLargestTime / 8)
         out.bytes = number * dtypeBytes(e.dtype);
     return out;
 }
@@ -303,12 +351,26 @@ void ChromeReader::takeComplete(const ChromeEvent& e) {
     if (e.duration.empty()) {
         note("no_duration", ImportSeverity::Info, e.name);
     } else if (!parseMicroseconds(e.duration, event->duration_ns) ||
-               std::abs(event->duration_ns) > kLargestTime) {
+               !inTimeRange(event->duration_ns)) {
         event->duration_ns = 0;
         note("bad_duration", ImportSeverity::DataLoss, e.duration);
     }
     if (event->duration_ns < 0) note("negative_duration", ImportSeverity::Info, e.name);
     m_builder.add(*event);
+}
+
+/// The nearest whole number; what is not one is counted.
+std::int64_t ChromeReader::counterValue(const ChromeEvent& e) {
+    const std::string_view value = e.value.empty() ? e.first_arg : e.value;
+    std::int64_t whole = 0;
+    if (parseWholeNumber(value, whole)) return whole;
+    const std::optional<double> number = numberIn(value);
+    if (!number || std::abs(*number) > static_cast<double>(kLargestTime)) {
+        note("counter_without_value", ImportSeverity::DataLoss, value.empty() ? e.name : value);
+        return 0;
+    }
+    note("counter_rounded", ImportSeverity::Info, value);
+    return std::llround(*number);
 }
 
 void ChromeReader::takeMark(const ChromeEvent& e, EventCategory category) {
@@ -318,9 +380,9 @@ void ChromeReader::takeMark(const ChromeEvent& e, EventCategory category) {
     if (parseWholeNumber(e.id, id)) {
         event->correlation = id;
     } else if (!e.id.empty()) {
-        event->correlation = m_builder.name(text(e.id));
+        event->correlation = kFirstTextId + m_builder.name(text(e.id));
     }
-    if (category == EventCategory::Counter && parseWholeNumber(e.value, id)) event->bytes = id;
+    if (category == EventCategory::Counter) event->bytes = counterValue(e);
     m_builder.add(*event);
 }
 
@@ -339,13 +401,13 @@ void ChromeReader::takeMetadata(const ChromeEvent& e) {
 void ChromeReader::takeRange(const ChromeEvent& e) {
     if (e.phase.front() == 'B') {
         if (const std::optional<Event> event = place(e, chromeCategory(e.category)))
-            m_builder.open(*event);
+            m_builder.open(e.process, e.thread, *event);
         return;
     }
     std::int64_t end = 0;
-    if (!parseMicroseconds(e.time, end) || std::abs(end) > kLargestTime)
+    if (!parseMicroseconds(e.time, end) || !inTimeRange(end))
         return note("bad_timestamp", ImportSeverity::DataLoss, e.time);
-    if (m_builder.close(m_builder.track(e.process, e.thread), end)) {
+    if (m_builder.close(e.process, e.thread, end)) {
         ++m_joined;
         return;
     }
@@ -399,7 +461,7 @@ std::int64_t rankInName(std::string name) {
 void ChromeReader::setRank(const std::filesystem::path& path, ImportedRun& out) {
     RankTimeline& rank = out.run.ranks.front();
     std::int64_t number = memberOf(m_values, "distributedInfo", "rank");
-    if (number < 0 || number > INT32_MAX) {
+    if (number < 0 || number > kMostRanks) {
         number = rankInName(path.filename().string());
         out.counters.add("rank_not_in_file", ImportSeverity::Info, 1,
                          number < 0 ? "taken as rank 0" : "taken from the file's name");
@@ -417,8 +479,11 @@ ImportedRun ChromeReader::finish(const std::filesystem::path& path) {
     out.origin_ns = built.origin_ns;
     if (const auto base = m_values.find("baseTimeNanoseconds"); base != m_values.end()) {
         std::int64_t base_ns = 0;
-        if (parseWholeNumber(base->second, base_ns) && std::abs(base_ns) <= kLargestTime)
+        if (parseWholeNumber(base->second, base_ns) && inTimeRange(base_ns) &&
+            inTimeRange(out.origin_ns + base_ns))
             out.origin_ns += base_ns;
+        else
+            out.counters.add("bad_base_time", ImportSeverity::DataLoss, 1, base->second);
     }
     out.run.ranks.push_back(std::move(built.rank));
     RankTimeline& rank = out.run.ranks.front();

@@ -72,8 +72,7 @@ bool readArgs(JsonCursor& in, ChromeEvent& out) {
     if (in.peek() != '{') return in.skip();
     return eachMember(in, [&](std::string_view key) {
         std::string_view* field = find(kArgs, key, out);
-        // A counter's values have names of their own: the first stands for it.
-        if (field == nullptr && out.phase == "C" && out.value.empty()) field = &out.value;
+        if (field == nullptr && out.first_arg.empty()) field = &out.first_arg;
         return readField(in, field);
     });
 }
@@ -89,12 +88,10 @@ bool readChromeEvent(JsonCursor& in, ChromeEvent& out) {
     if (first == 0) return false;
     out.is_object = first == '{';
     if (!out.is_object) return in.skip();
-    const bool read = eachMember(in, [&](std::string_view key) {
+    return eachMember(in, [&](std::string_view key) {
         if (key == "args") return readArgs(in, out);
         return readField(in, find(kKeys, key, out));
     });
-    out.has_phase = !out.phase.empty();
-    return read;
 }
 
 EventCategory chromeCategory(std::string_view category) {

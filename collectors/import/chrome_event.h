@@ -14,8 +14,8 @@ struct ChromeEvent {
     // of its args
     std::string_view device, stream, correlation, external_id, bytes, text, value;
     std::string_view elements, dtype;
+    std::string_view first_arg;  ///< of a counter: its value, named as it likes
     bool is_object = false;
-    bool has_phase = false;
 };
 
 /// Reads the element at the cursor. False: incomplete, or no JSON.

@@ -7,6 +7,7 @@
 
 #include "collectors/import/byte_source.h"
 #include "collectors/import/text_lines.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
@@ -104,6 +105,8 @@ struct OpenRun {
     std::filesystem::path folder;
     std::set<RankId> ranks;
     std::vector<std::string> files;
+    std::map<std::string, std::string> notes;
+    std::string failure;  ///< why records of it could not be stored
 };
 
 class Importer {
@@ -117,40 +120,104 @@ public:
     }
 
     Result<ImportSummary> finish() {
-        for (const OpenRun& open : m_open) {
-            PIPER_TRY(
-                m_into.setNote(open.id, "files", fmt::format("{}", fmt::join(open.files, "\n"))));
-            if (open.world > std::ssize(open.ranks))
-                PIPER_TRY(m_into.setNote(
-                    open.id, "problems",
-                    fmt::format("{} of {} ranks are loaded", open.ranks.size(), open.world)));
-            PIPER_TRY(m_into.endRun(open.id, RunOutcome::Finished, ""));
-        }
+        for (const OpenRun& open : m_open) PIPER_TRY(end(open));
         return std::move(m_summary);
     }
 
+    /// Ends what was begun and tells with `fault` what was imported before it.
+    Error finishAfter(Error fault) {
+        for (const OpenRun& open : m_open)
+            if (const Status ended = end(open); !ended.ok())
+                fault.message += fmt::format("; run '{}' could not be ended: {}", open.name,
+                                             ended.error().message);
+        std::string done = m_summary.counters.text();
+        if (!done.empty() && done.back() == '\n') done.pop_back();
+        if (!done.empty())
+            fault.hint +=
+                fmt::format("{}of the files before:\n{}", fault.hint.empty() ? "" : "; ", done);
+        return fault;
+    }
+
 private:
+    Status end(const OpenRun& open) {
+        PIPER_TRY(m_into.setNote(open.id, "files", fmt::format("{}", fmt::join(open.files, "\n"))));
+        if (open.world > std::ssize(open.ranks))
+            PIPER_TRY(m_into.setNote(
+                open.id, "problems",
+                fmt::format("{} of {} ranks are loaded", open.ranks.size(), open.world)));
+        return m_into.endRun(open.id,
+                             open.failure.empty() ? RunOutcome::Finished : RunOutcome::Failed,
+                             open.failure);
+    }
+
     Status addRun(ImportedRun& imported, const std::filesystem::path& path) {
         if (imported.format == "workspace") return addWhole(imported, path);
         PIPER_ASSIGN(OpenRun * open, runFor(imported, path));
         open->files.push_back(path.filename().string());
+        PIPER_TRY(addNotes(*open, imported, path));
+        numberRanks(*open, imported, path);
+        putOnClock(*open, imported);
+        for (const auto& [name, entry] : imported.counters.entries())
+            imported.run.ranks.front()
+                .counters[fmt::format("import.{}.{}", toText(entry.severity), name)] =
+                fmt::format("{}", entry.count);
         std::int64_t events = 0;
         for (RankTimeline& rank : imported.run.ranks) {
-            rank.offset_ns += imported.origin_ns - open->origin_ns;
-            if (rank.host.empty()) rank.host = "";
-            if (!open->ranks.insert(rank.rank).second) rank.rank = freeRank(*open);
-            open->ranks.insert(rank.rank);
-            for (const auto& [name, entry] : imported.counters.entries())
-                if (&rank == &imported.run.ranks.front())
-                    rank.counters[fmt::format("import.{}.{}", toText(entry.severity), name)] =
-                        fmt::format("{}", entry.count);
             events += std::ssize(rank.events);
-            PIPER_ASSIGN(const std::int64_t id, m_into.addRank(open->id, rank));
-            PIPER_TRY(m_into.append(id, rank));
+            if (const auto stored = m_into.addWholeRank(open->id, rank); !stored.ok()) {
+                open->failure =
+                    fmt::format("{}: {}", path.filename().string(), stored.error().message);
+                m_summary.counters.merge(imported.counters);
+                return stored.error();
+            }
             rank = {};
         }
         record(open->name, imported, path, events);
         return {};
+    }
+
+    /// A note that another file of the run words differently keeps this file's name.
+    Status addNotes(OpenRun& open, const ImportedRun& imported, const std::filesystem::path& path) {
+        std::map<std::string, std::string> notes = imported.run.notes;
+        notes["format"] = imported.format;
+        for (auto& [name, value] : notes) {
+            const auto found = open.notes.find(name);
+            if (found != open.notes.end() && found->second == value) continue;
+            const std::string key = found == open.notes.end()
+                                        ? name
+                                        : fmt::format("{} of {}", name, path.filename().string());
+            PIPER_TRY(m_into.setNote(open.id, key, value));
+            open.notes[key] = value;
+        }
+        return {};
+    }
+
+    /// Ranks that are there already get the next free number; devices the number of their file.
+    static void numberRanks(OpenRun& open, ImportedRun& imported,
+                            const std::filesystem::path& path) {
+        for (RankTimeline& rank : imported.run.ranks) {
+            if (rank.counters.contains("devices_shared"))
+                rank.counters["devices_shared"] = fmt::format("{}", open.files.size());
+            if (open.ranks.insert(rank.rank).second) continue;
+            const RankId free(open.ranks.rbegin()->value + 1);
+            imported.counters.add("rank_renumbered", ImportSeverity::Info, 1,
+                                  fmt::format("rank {} of {} is rank {}", rank.rank.value,
+                                              path.filename().string(), free.value));
+            rank.rank = free;
+            open.ranks.insert(free);
+        }
+    }
+
+    /// Offsets on the clock of the run's first file, where that can be.
+    static void putOnClock(const OpenRun& open, ImportedRun& imported) {
+        for (RankTimeline& rank : imported.run.ranks) {
+            std::int64_t offset = 0;
+            if (!__builtin_sub_overflow(imported.origin_ns, open.origin_ns, &offset) &&
+                !__builtin_add_overflow(offset, rank.offset_ns, &offset) && inTimeRange(offset))
+                rank.offset_ns = offset;
+            else
+                imported.counters.add("clock_too_far", ImportSeverity::Info);
+        }
     }
 
     /// A run of a workspace file comes as it is.
@@ -171,8 +238,6 @@ private:
         m_summary.written.push_back({run, path.string(), imported.format, events});
         m_summary.counters.merge(imported.counters);
     }
-
-    static RankId freeRank(const OpenRun& open) { return RankId(open.ranks.rbegin()->value + 1); }
 
     [[nodiscard]] OpenRun* find(const ImportedRun& imported, const std::filesystem::path& path) {
         for (OpenRun& open : m_open) {
@@ -195,8 +260,9 @@ private:
         header.outcome = RunOutcome::Running;
         header.notes["format"] = imported.format;
         if (imported.world > 0) header.notes["world"] = fmt::format("{}", imported.world);
-        OpenRun open{header.name, 0, imported.world, imported.origin_ns, path.parent_path(),
-                     {},          {}};
+        OpenRun open{
+            header.name,  0, imported.world, imported.origin_ns, path.parent_path(), {}, {},
+            header.notes, {}};
         PIPER_ASSIGN(open.id, m_into.beginRun(header));
         m_open.push_back(std::move(open));
         return &m_open.back();
@@ -225,8 +291,7 @@ Result<ImportSummary> importTraces(const std::vector<std::filesystem::path>& pat
     for (const std::filesystem::path& path : paths) {
         Status added = importer.add(path);
         if (added.ok()) continue;
-        (void)importer.finish();  // what came before is complete
-        return std::move(added).error();
+        return importer.finishAfter(std::move(added).error());  // what came before is complete
     }
     return importer.finish();
 }

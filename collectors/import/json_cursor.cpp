@@ -83,7 +83,8 @@ std::uint32_t hexUnit(std::string_view raw, std::size_t at) {
     return fault == std::errc() && end == raw.data() + at + 4 ? code : kReplacement;
 }
 
-/// Decodes \uXXXX (and the second half of a pair) at `at`, which stands behind the u.
+/// Decodes a \u escape of four hexadecimal digits (and the second half of a pair) at `at`, which
+/// stands behind the u.
 std::size_t decodeUnicode(std::string_view raw, std::size_t at, std::string& out) {
     std::uint32_t code = hexUnit(raw, at);
     std::size_t next = std::min(raw.size(), at + 4);

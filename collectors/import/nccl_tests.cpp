@@ -3,12 +3,14 @@
 // version or settings line and ends with its average; rows are read from their right end, for the
 // columns on the left differ between tests and versions.
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "collectors/import/imported.h"
 #include "collectors/import/json_cursor.h"
 #include "collectors/import/text_lines.h"
 #include "core/base/csv.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
@@ -55,7 +57,8 @@ bool readTiming(std::span<const std::string_view> words, Timing& out) {
     out.algbw = words[1];
     out.busbw = words[2];
     out.wrong = words[3];
-    return parseMicroseconds(out.time, out.time_ns) && numberIn(out.algbw) && numberIn(out.busbw);
+    return parseMicroseconds(out.time, out.time_ns) && out.time_ns >= 0 &&
+           inTimeRange(out.time_ns) && numberIn(out.algbw) && numberIn(out.busbw);
 }
 
 void NcclTest::addEvent(const Timing& timing, std::int64_t bytes, std::int32_t track) {
@@ -80,7 +83,8 @@ bool NcclTest::row(std::string_view line, ImportCounters& counters) {
     const std::span<const std::string_view> all(words);
     Timing out, in;
     if (!readTiming(all.subspan(words.size() - 8, 4), out) ||
-        !readTiming(all.subspan(words.size() - 4, 4), in)) {
+        !readTiming(all.subspan(words.size() - 4, 4), in) || !inTimeRange(m_now_ns + out.time_ns) ||
+        !inTimeRange(m_now_ns + out.time_ns + in.time_ns)) {
         counters.add("malformed_row", ImportSeverity::DataLoss, 1, line);
         return true;
     }
@@ -95,7 +99,9 @@ bool NcclTest::row(std::string_view line, ImportCounters& counters) {
     m_in.take(in.busbw);
     for (const Timing* timing : {&out, &in}) {
         std::int64_t wrong = 0;
-        if (parseWholeNumber(timing->wrong, wrong)) m_wrong += wrong;
+        if (parseWholeNumber(timing->wrong, wrong) &&
+            __builtin_add_overflow(m_wrong, wrong, &m_wrong))
+            m_wrong = std::numeric_limits<std::int64_t>::max();
     }
     addEvent(out, bytes, 0);
     addEvent(in, bytes, 1);

@@ -7,14 +7,13 @@
 #include "collectors/import/imported.h"
 #include "collectors/import/trace_builder.h"
 #include "collectors/store/database.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
 
 using sqlite::Database;
 using sqlite::Statement;
-
-constexpr std::int64_t kLargestTime = std::int64_t{1} << 61;
 
 /// A table of records and how its rows become events.
 struct TableShape {
@@ -101,7 +100,8 @@ bool NsysReader::has(const std::string& table, std::string_view column) const {
 
 void NsysReader::readTables() {
     std::vector<std::string> names;
-    forEach("SELECT name FROM sqlite_master WHERE type IN ('table','view')",
+    // No view and no virtual table: what they run is the file's to say.
+    forEach("SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'",
             [&](const Statement& row) { names.emplace_back(row.text(0)); });
     for (const std::string& name : names) {
         if (name.find('"') != std::string::npos) continue;
@@ -206,13 +206,14 @@ void NsysReader::readRow(const Statement& row, const Columns& c, const TableShap
     if (row.isNull(c.start)) {
         e.category = EventCategory::Metadata;  // an NVTX category or domain
     } else {
-        e.start_ns = row.integer(c.start);
-        if (ends) e.duration_ns = row.integer(c.end) - e.start_ns;
+        const std::int64_t start = row.integer(c.start), end = ends ? row.integer(c.end) : start;
+        if (!inTimeRange(start) || !inTimeRange(end)) {
+            m_counters.add("bad_timestamp", ImportSeverity::DataLoss, 1, shape.table);
+            return;
+        }
+        e.start_ns = start;
+        e.duration_ns = end - start;
         if (!ends) e.category = EventCategory::Instant;
-    }
-    if (std::abs(e.start_ns) > kLargestTime || std::abs(e.duration_ns) > kLargestTime) {
-        m_counters.add("bad_timestamp", ImportSeverity::DataLoss, 1, shape.table);
-        return;
     }
     if (e.duration_ns < 0)
         m_counters.add("negative_duration", ImportSeverity::Info, 1, shape.table);
@@ -342,6 +343,7 @@ Result<ImportedRun> importNsys(const std::filesystem::path& path) {
         !tables.ok())
         return fail(ErrorCode::InvalidInput, "cannot be read: {}", tables.error().message)
             .at(path.string());
+    PIPER_TRY(database.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON"));
     NsysReader reader(database);
     if (Status read = reader.read(); !read.ok()) return std::move(read).error().at(path.string());
     return reader.finish();

@@ -12,12 +12,22 @@ namespace {
 constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 constexpr std::string_view kBlanks = " \t\r\n";
 
+/// Takes out control sequences of terminals: "ESC [", parameters, one of @ to ~.
 void dropColours(std::string& line) {
-    std::size_t at = 0;
-    while ((at = line.find('\x1b', at)) != std::string::npos) {
-        const std::size_t end = line.find_first_of("mK", at);
-        line.erase(at, end == std::string::npos ? std::string::npos : end - at + 1);
+    std::size_t at = line.find('\x1b');
+    if (at == std::string::npos) return;
+    std::size_t kept = at;
+    while (at < line.size()) {
+        if (line[at] != '\x1b') {
+            line[kept++] = line[at++];
+            continue;
+        }
+        ++at;
+        if (at == line.size() || line[at] != '[') continue;
+        for (++at; at < line.size() && (line[at] < '@' || line[at] > '~');) ++at;
+        if (at < line.size()) ++at;
     }
+    line.resize(kept);
 }
 
 std::string_view withoutTag(std::string_view line) {
@@ -79,7 +89,9 @@ bool numberAfter(std::string_view line, std::string_view label, double& value) {
         const std::size_t begin = line.find_first_not_of(" :=\t", at + label.size());
         if (begin == std::string_view::npos) return false;
         // "step 5" must not be read out of "steps 5".
-        if (begin == at + label.size() && !label.ends_with(' ')) continue;
+        if (begin == at + label.size() &&
+            std::string_view(" =:").find(label.back()) == std::string_view::npos)
+            continue;
         std::string digits;
         for (std::size_t i = begin; i < line.size() && digits.size() < 40; ++i) {
             const char c = line[i];

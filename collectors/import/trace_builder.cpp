@@ -7,6 +7,8 @@
 #include <charconv>
 #include <limits>
 
+#include "core/run/time_range.h"
+
 namespace piper {
 namespace {
 
@@ -60,17 +62,21 @@ std::int32_t TraceBuilder::track(std::string_view process, std::string_view thre
     return number;
 }
 
-void TraceBuilder::open(const Event& event) {
-    const auto track = static_cast<std::size_t>(event.track);
-    if (m_open.size() <= track) m_open.resize(track + 1);
-    m_open[track].push_back(event);
+std::vector<Event>& TraceBuilder::openOf(std::string_view process, std::string_view thread) {
+    const auto key = static_cast<std::size_t>(m_open_keys.intern(keyOf(process, thread)));
+    if (m_open.size() <= key) m_open.resize(key + 1);
+    return m_open[key];
 }
 
-bool TraceBuilder::close(std::int32_t track, std::int64_t end_ns) {
-    const auto index = static_cast<std::size_t>(track);
-    if (index >= m_open.size() || m_open[index].empty()) return false;
-    Event event = m_open[index].back();
-    m_open[index].pop_back();
+void TraceBuilder::open(std::string_view process, std::string_view thread, const Event& event) {
+    openOf(process, thread).push_back(event);
+}
+
+bool TraceBuilder::close(std::string_view process, std::string_view thread, std::int64_t end_ns) {
+    std::vector<Event>& stack = openOf(process, thread);
+    if (stack.empty()) return false;
+    Event event = stack.back();
+    stack.pop_back();
     event.duration_ns = std::max<std::int64_t>(0, end_ns - event.start_ns);
     m_events.push_back(event);
     return true;
@@ -90,6 +96,8 @@ void TraceBuilder::closeLeftOvers() {
     std::int64_t last = std::numeric_limits<std::int64_t>::min();
     for (const Event& e : m_events)
         if (!isMark(e.category)) last = std::max(last, e.end_ns());
+    for (const std::vector<Event>& stack : m_open)
+        for (const Event& e : stack) last = std::max(last, e.start_ns);
     for (std::vector<Event>& stack : m_open)
         for (Event& e : stack) {
             e.duration_ns = std::max<std::int64_t>(0, last - e.start_ns);
@@ -126,6 +134,18 @@ std::int64_t TraceBuilder::originOf() const {
     }
     if (first == std::numeric_limits<std::int64_t>::max()) first = first_mark;
     return first == std::numeric_limits<std::int64_t>::max() ? 0 : first;
+}
+
+/// Times from the origin; what is further from it than any time can be is left out.
+void TraceBuilder::fromOrigin(std::int64_t origin_ns) {
+    for (Event& e : m_events)
+        // Metadata often carries no time or a wrong one.
+        e.start_ns = e.category == EventCategory::Metadata ? 0 : e.start_ns - origin_ns;
+    const std::size_t lost = std::erase_if(m_events, [](const Event& e) {
+        return !inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns);
+    });
+    m_counters.add("bad_timestamp", ImportSeverity::DataLoss, static_cast<std::int64_t>(lost),
+                   "too far from the first record");
 }
 
 void TraceBuilder::assignRows() {
@@ -188,10 +208,7 @@ TraceBuilder::Built TraceBuilder::finish() {
     countFlows();
     Built out;
     out.origin_ns = originOf();
-    for (Event& e : m_events) {
-        // Metadata often carries no time or a wrong one.
-        e.start_ns = e.category == EventCategory::Metadata ? 0 : e.start_ns - out.origin_ns;
-    }
+    fromOrigin(out.origin_ns);
     assignRows();
     nameTracks();
     out.rank.events = std::move(m_events);

@@ -19,20 +19,16 @@ public:
     std::int32_t track(std::string_view process, std::string_view thread, std::int32_t device = -1,
                        std::int64_t stream = -1);
     std::int32_t name(std::string_view text) { return m_names.intern(text); }
-    [[nodiscard]] const std::string& nameText(std::int32_t name) const {
-        return m_names[static_cast<std::size_t>(name)];
-    }
     /// Adds a record with its time as the trace gives it.
     void add(const Event& event) { m_events.push_back(event); }
-    /// Opens a range of a track; close() ends the innermost open one and stores it. False when
-    /// there is none.
-    void open(const Event& event);
-    bool close(std::int32_t track, std::int64_t end_ns);
+    /// Opens a range of a thread; close() ends the innermost open one and stores it on the track
+    /// it names. False when there is none.
+    void open(std::string_view process, std::string_view thread, const Event& event);
+    bool close(std::string_view process, std::string_view thread, std::int64_t end_ns);
     /// Names as metadata records give them; the thread "" is the process itself.
     void nameProcess(std::string_view process, std::string_view name);
     void nameThread(std::string_view process, std::string_view thread, std::string_view name);
 
-    [[nodiscard]] std::size_t size() const { return m_events.size(); }
     [[nodiscard]] ImportCounters& counters() { return m_counters; }
 
     /// The rank, its events ordered by track, row and start. Times count from `origin_ns`, the
@@ -45,7 +41,9 @@ public:
     [[nodiscard]] Built finish();
 
 private:
+    std::vector<Event>& openOf(std::string_view process, std::string_view thread);
     void closeLeftOvers();
+    void fromOrigin(std::int64_t origin_ns);
     void countFlows();
     [[nodiscard]] std::int64_t originOf() const;
     void assignRows();
@@ -53,10 +51,10 @@ private:
     void findSteps(RankTimeline& rank) const;
 
     NameTable m_names;
-    NameTable m_track_keys;
+    NameTable m_track_keys, m_open_keys;
     std::vector<Track> m_tracks;
     std::vector<Event> m_events;
-    std::vector<std::vector<Event>> m_open;  ///< [track]
+    std::vector<std::vector<Event>> m_open;  ///< [open key]: by thread, innermost last
     std::map<std::string, std::string, std::less<>> m_process_names, m_thread_names;
     std::string m_key;
     ImportCounters m_counters;

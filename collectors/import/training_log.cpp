@@ -4,11 +4,13 @@
 
 #include "collectors/import/imported.h"
 #include "collectors/import/text_lines.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kLongestStep = 1e6;  ///< seconds
 
 /// What a program calls the numbers of a step; the first word found counts.
 struct StepWords {
@@ -97,7 +99,8 @@ bool LogReader::readStep(std::string_view line, const StepWords& words) {
     if (first(line, words.gradient_norm, value)) record.gradient_norm = value;
     record.step = static_cast<std::int32_t>(step);
     record.start_ns = m_now_ns;
-    if (!timed || time < 0.0 || time > 1e6) {
+    if (!timed || time < 0.0 || time > kLongestStep ||
+        !inTimeRange(m_now_ns + std::llround(time * 1e9))) {
         ++m_without_time;
         time = 0.0;
     }

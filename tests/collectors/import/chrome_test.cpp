@@ -165,6 +165,81 @@ TEST(Chrome, ProfilerStepsBecomeSteps) {
     EXPECT_EQ(run.run.ranks[0].steps[1].start_ns, 10000);
 }
 
+TEST(Chrome, OneRangeThatNeverEndsHasNoLength) {
+    const ImportedRun run = import(document(R"({"ph":"B","name":"open","pid":1,"tid":1,"ts":7})"));
+    ASSERT_EQ(numEvents(run), 1U);
+    EXPECT_EQ(run.run.ranks[0].events[0].duration_ns, 0);
+}
+
+TEST(Chrome, ABrokenLastEventLeavesTheRestOfTheDocument) {
+    const std::string broken =
+        R"({"ph":"X","cat":"kernel" "name":1,"args":{"l":[{"a":1}]},,"ts":5})";
+    const ImportedRun run = import("{\"traceEvents\": [" + kernel(1, 1) + "," + broken +
+                                   R"(], "distributedInfo": {"rank": 6}})");
+    EXPECT_EQ(numEvents(run), 1U);
+    EXPECT_EQ(run.run.ranks[0].rank, RankId(6));
+    EXPECT_EQ(run.counters.count("truncated"), 0);
+    // A bracket inside a broken event does not end the array.
+    EXPECT_EQ(numEvents(import(document(broken + "," + kernel(1, 1) + "," + kernel(3, 1)))), 2U);
+}
+
+TEST(Chrome, BeginAndEndOfAKernelMeetOnItsThread) {
+    const ImportedRun run = import(document(
+        R"({"ph":"B","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"args":{"device":0,"stream":7}},)"
+        R"({"ph":"E","pid":0,"tid":7,"ts":4})"));
+    ASSERT_EQ(numEvents(run), 1U);
+    EXPECT_EQ(run.run.ranks[0].events[0].duration_ns, 3000);
+    EXPECT_EQ(run.run.ranks[0].trackOf(run.run.ranks[0].events[0])->stream, 7);
+    EXPECT_EQ(run.counters.count("end_without_begin"), 0);
+}
+
+TEST(Chrome, TextIdsAreNoNumbers) {
+    // The name "a" has number 0 here, as the arrow of id 0.
+    const ImportedRun run =
+        import(document(R"({"ph":"s","id":0,"pid":1,"tid":1,"ts":1,"cat":"c","name":"a"},)"
+                        R"({"ph":"f","id":"a","pid":1,"tid":2,"ts":2,"cat":"c","name":"a"})"));
+    EXPECT_EQ(run.counters.count("flow_end_without_start"), 1);
+}
+
+TEST(Chrome, CounterValuesAreKeptOrCounted) {
+    const ImportedRun run =
+        import(document(R"({"args":{"free":12},"ph":"C","name":"m","pid":1,"ts":1},)"
+                        R"({"ph":"C","name":"m","pid":1,"ts":2,"args":{"free":2.75}},)"
+                        R"({"ph":"C","name":"m","pid":1,"ts":3,"args":{"free":"?"}})"));
+    ASSERT_EQ(numEvents(run), 3U);
+    EXPECT_EQ(run.run.ranks[0].events[0].bytes, 12);
+    EXPECT_EQ(run.run.ranks[0].events[1].bytes, 3);
+    EXPECT_EQ(run.counters.count("counter_rounded"), 1);
+    EXPECT_EQ(run.counters.count("counter_without_value"), 1);
+}
+
+TEST(Chrome, ValuesTooLongToHoldCostOnlyThemselves) {
+    const std::string text(70U << 20, 'a');
+    const std::string event = R"({"ph":"X","name":")" + text + R"(","pid":0,"tid":1,"ts":1})";
+    const ImportedRun run =
+        import(document(kernel(1, 1) + "," + event + "," + kernel(3, 1) + "," + kernel(5, 1),
+                        R"("frames": ["}]\"", ")" + text + R"("],)"));
+    EXPECT_EQ(numEvents(run), 3U);
+    EXPECT_EQ(run.counters.count("long_event"), 1);
+    EXPECT_EQ(run.counters.count("truncated"), 0);
+}
+
+TEST(Chrome, TimesAndNumbersAtTheirLimits) {
+    const std::string far = "-9223372036854775.808", wide = "2305843009213693.952";
+    const ImportedRun run = import(document(
+        R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":)" + far + R"(,"dur":1},)" +
+            R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":1,"dur":)" + far + "}," +
+            R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":-)" + wide + R"(,"dur":1},)" +
+            R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":)" + wide + R"(,"dur":)" + wide + "}," +
+            R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":1,"dur":1,)"
+            R"("args":{"In msg nelems":-9223372036854775808,"dtype":"Double"}})",
+        R"("baseTimeNanoseconds": -9223372036854775808,)"));
+    EXPECT_EQ(run.counters.count("bad_base_time"), 1);
+    EXPECT_EQ(run.counters.count("bad_duration"), 1);
+    EXPECT_GE(run.counters.count("bad_timestamp"), 2);
+    for (const Event& e : run.run.ranks[0].events) EXPECT_GE(e.end_ns(), e.start_ns);
+}
+
 TEST(Chrome, ARankComesFromTheFileOrItsName) {
     EXPECT_EQ(import(document(kernel(1, 1)), "worker5.pt.trace.json").run.ranks[0].rank, RankId(5));
     EXPECT_EQ(import(document(kernel(1, 1)), "x_rank-12.json").run.ranks[0].rank, RankId(12));

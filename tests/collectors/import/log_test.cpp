@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs of training programs, nccl-tests' output with noise, rank profiles, workspace files.
 #include <gmock/gmock.h>
+#include <sqlite3.h>
 
 #include "tests/collectors/import/import_support.h"
 
@@ -73,6 +74,26 @@ TEST(TrainingLog, DeepSpeedTorchtitanAndXMoe) {
     EXPECT_EQ(x->run.ranks[0].counters.at("moe_loss"), "0.5");
 }
 
+TEST(TrainingLog, LabelsWithTheirOwnSignAndTerminalSequences) {
+    const TextFile file("\x1b[2J\x1b[1;32mstep=5\x1b[0;0H loss:2.5 iter time (s): 0.5 m K\x1b[",
+                        "ds.log");
+    const Result<ImportedRun> run = importTrainingLog(file.path());
+    ASSERT_TRUE(run.ok());
+    ASSERT_EQ(run->run.ranks[0].steps.size(), 1U);
+    EXPECT_EQ(run->run.ranks[0].steps[0].step, 5);
+    EXPECT_DOUBLE_EQ(run->run.ranks[0].steps[0].loss, 2.5);
+}
+
+TEST(TrainingLog, MoreTimeThanThereIsIsCounted) {
+    std::string text;
+    for (int i = 0; i < 10000; ++i)
+        text += fmt::format("iteration {} | elapsed time per iteration (ms): 999999999\n", i);
+    const Result<ImportedRun> run = importTrainingLog(TextFile(text, "x.log").path());
+    ASSERT_TRUE(run.ok());
+    EXPECT_GT(run->counters.count("step_without_time"), 7000);
+    for (const StepRecord& step : run->run.ranks[0].steps) EXPECT_GE(step.end_ns, step.start_ns);
+}
+
 TEST(TrainingLog, TextWithoutAStepIsRefused) {
     const TextFile file("hello\nloss of power\n", "x.log");
     const Result<ImportedRun> run = importTrainingLog(file.path());
@@ -103,6 +124,16 @@ TEST(NcclTests, TagsOfMpirunOldColumnsAndABrokenRow) {
     EXPECT_EQ(notes.at("nccl_tests.ranks"), "2");
     EXPECT_EQ(notes.at("nccl_tests.peak_busbw_ip"), "0.30");
     EXPECT_TRUE(runs->front().counters.lostData());
+    const std::string most = "9223372036854775807";
+    const std::string row = "8 2 float sum -1 1e3 1 1 " + most + " 1e3 1 1 " + most + "\n";
+    const auto limits = importNcclTests(
+        TextFile("# Collective test starting: x\n" + row + row +
+                     "8 2 float sum -1 2305843009213693 1 1 0 2305843009213693 1 1 0\n",
+                 "l.log")
+            .path());
+    ASSERT_TRUE(limits.ok());
+    EXPECT_EQ(limits->front().run.notes.at("nccl_tests.wrong_total"), most);
+    EXPECT_EQ(limits->front().counters.count("malformed_row"), 1);
     EXPECT_FALSE(importNcclTests(TextFile("nothing", "n.log").path()).ok());
 }
 
@@ -135,6 +166,52 @@ TEST(Import, AWorkspaceFileComesAsItIsUnderAFreeName) {
     EXPECT_EQ(second.statistics(1)["kernel_sum_ns"], 2000);
 }
 
+TEST(Import, NotesOfEveryFileOfAJoinedRunStay) {
+    const TextFile trace(R"({"traceName": "t", "traceEvents": [
+        {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}]})",
+                         "one.json");
+    const TextFile log("iteration 1/ 9 | elapsed time per iteration (ms): 9.5 | lm loss: 1.0\n",
+                       "two.log");
+    RoundTrip trip({trace.path(), log.path()}, {"job"});
+    const piper::Run run = trip.run();
+    ASSERT_EQ(run.ranks.size(), 2U);
+    EXPECT_EQ(run.notes.at("traceName"), "\"t\"");
+    EXPECT_EQ(run.notes.at("program"), "megatron");
+    EXPECT_EQ(run.notes.at("format"), "chrome");
+    EXPECT_EQ(run.notes.at("format of two.log"), "training-log");
+    EXPECT_EQ(trip.summary->counters.count("rank_renumbered"), 1);
+    EXPECT_EQ(run.ranks[1].counters.at("import.info.rank_renumbered"), "1");
+}
+
+TEST(Import, ARunWhoseRecordsCannotBeStoredHasFailed) {
+    const TextFile first(R"([{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1}])",
+                         "one.json");
+    const TextFile second(R"([{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1}])",
+                          "two.json");
+    const TemporaryDirectory directory;
+    const std::filesystem::path path = directory.path() / "w.piper";
+    ASSERT_TRUE(Workspace::create(path)->close().ok());
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database,
+                           "CREATE TRIGGER full BEFORE INSERT ON chunk WHEN NEW.source_id > 1 "
+                           "BEGIN SELECT RAISE(FAIL, 'no room'); END",
+                           nullptr, nullptr, nullptr),
+              SQLITE_OK);
+    sqlite3_close(database);
+    Result<Workspace> into = Workspace::open(path, Workspace::Mode::ReadWrite);
+    ASSERT_TRUE(into.ok());
+    const Result<ImportSummary> summary = importTraces({first.path(), second.path()}, *into);
+    ASSERT_FALSE(summary.ok());
+    EXPECT_THAT(summary.error().text(), HasSubstr("no room"));
+    EXPECT_THAT(summary.error().text(), HasSubstr("no_duration"));
+    const auto runs = into->runs();
+    ASSERT_EQ(runs->size(), 2U);
+    EXPECT_EQ((*runs)[0].outcome, RunOutcome::Finished);
+    EXPECT_EQ((*runs)[1].outcome, RunOutcome::Failed);
+    EXPECT_THAT((*runs)[1].outcome_reason, HasSubstr("no room"));
+}
+
 TEST(Import, UnusableFilesAreNamed) {
     RoundTrip trip({TextFile("\x01\x02 binary rubbish", "x.bin").path()});
     ASSERT_FALSE(trip.summary.ok());
@@ -143,6 +220,9 @@ TEST(Import, UnusableFilesAreNamed) {
     EXPECT_EQ(missing.summary.error().code, ErrorCode::NotFound);
     RoundTrip directory({missing.directory.path()});
     EXPECT_EQ(directory.summary.error().code, ErrorCode::InvalidInput);
+    RoundTrip device({"/dev/null"});
+    EXPECT_EQ(device.summary.error().code, ErrorCode::InvalidInput);
+    EXPECT_THAT(device.summary.error().text(), HasSubstr("no regular file"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncated and bit-flipped input of every parser: no crash, no hang, an answer or a reason.
+// Truncated and bit-flipped input of every importer: no crash, no hang, an answer or a reason.
+#include <sqlite3.h>
+
 #include <random>
 
 #include "tests/collectors/import/import_support.h"
@@ -79,6 +81,45 @@ TEST(Mutations, OfEveryTextParser) {
         1000, [](const auto& path) { (void)importTrainingLog(path); });
     mutateText(R"({"avg_qkv_gemm": 1.5, "avg_experts_per_layer": 4})", 1000,
                [](const auto& path) { (void)importRankProfile(path); });
+}
+
+/// A small export with every kind of column.
+std::string exportOfNsys() {
+    const TemporaryDirectory directory;
+    const std::filesystem::path path = directory.path() / "t.sqlite";
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(
+        sqlite3_exec(
+            database,
+            "PRAGMA page_size=512;"
+            "CREATE TABLE StringIds(id INTEGER, value TEXT);"
+            "INSERT INTO StringIds VALUES(1,'void gemm(int)'),(2,'ncclDevKernel_SendRecv');"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, \"end\" INTEGER, deviceId "
+            "INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName "
+            "INTEGER);"
+            "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM r LIMIT 100) "
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+            "SELECT i*9,i*9+8,i%2,7,i,17*16777216,i%2+1 FROM r;"
+            "CREATE TABLE NVTX_EVENTS(start INTEGER, \"end\" INTEGER, text TEXT, globalTid "
+            "INTEGER);"
+            "INSERT INTO NVTX_EVENTS VALUES(1,9,'range',17*16777216+1),(4,NULL,'mark',0);",
+            nullptr, nullptr, nullptr),
+        SQLITE_OK);
+    sqlite3_close(database);
+    return readText(path);
+}
+
+TEST(Mutations, OfAnExportOfNsys) {
+    mutateText(exportOfNsys(), 600, [](const auto& path) { (void)importNsys(path); });
+}
+
+TEST(Mutations, OfAWorkspaceFile) {
+    RoundTrip whole({traceFile("hta/call_stack__backward_thread.json")});
+    ASSERT_TRUE(whole.summary.ok());
+    const std::string path = whole.workspace->path();
+    ASSERT_TRUE(whole.workspace->close().ok());
+    (void)mutate(readText(path), "w0.piper", 100, 4);
 }
 
 TEST(Mutations, OfACompressedTrace) {

@@ -113,6 +113,42 @@ TEST_F(NsysTest, WithoutNamesAndWithoutProcessesKernelsAreStillThere) {
     EXPECT_EQ(trip.summary->counters.count("table_not_read_GPU_METRICS"), 2);
 }
 
+TEST_F(NsysTest, DevicesOfTwoNodesStayApartInOneRun) {
+    sql(std::string(kStrings) + kKernels);
+    const std::filesystem::path other = m_directory.path() / "n1.sqlite";
+    std::filesystem::copy_file(file(), other);
+    RoundTrip trip({file(), other}, {"both"});
+    const piper::Run run = trip.run();
+    ASSERT_EQ(run.ranks.size(), 4U);
+    const Json got = trip.statistics();
+    EXPECT_EQ(got["devices"], 4);
+    EXPECT_EQ(got["kernel_union_ns"], 1000);
+    EXPECT_EQ(got["same_stream_overlaps"], 0);
+    EXPECT_EQ(trip.summary->counters.count("rank_renumbered"), 2);
+}
+
+TEST_F(NsysTest, ViewsAreNotRun) {
+    sql("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, \"end\" INTEGER, deviceId INTEGER,"
+        " streamId INTEGER, shortName INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(5,8,0,7,1);"
+        "CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE r(start) AS (SELECT 1 UNION ALL SELECT start+1 "
+        "FROM r LIMIT 1000) SELECT start, start AS \"end\", 0 AS textId FROM r;");
+    const Result<ImportedRun> run = importNsys(file());
+    ASSERT_TRUE(run.ok());
+    EXPECT_EQ(run->run.ranks[0].events.size(), 1U);
+}
+
+TEST_F(NsysTest, TimesAtTheirLimitsAreCounted) {
+    sql("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, \"end\" INTEGER, deviceId INTEGER,"
+        " streamId INTEGER, shortName INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(5,8,0,7,1),"
+        "(-9223372036854775807-1,9223372036854775807,0,7,1),(1,-9223372036854775807-1,0,7,1);");
+    const Result<ImportedRun> run = importNsys(file());
+    ASSERT_TRUE(run.ok());
+    EXPECT_EQ(run->run.ranks[0].events.size(), 1U);
+    EXPECT_EQ(run->counters.count("bad_timestamp"), 2);
+}
+
 TEST_F(NsysTest, OtherDatabasesAndBrokenOnesAreRefused) {
     sql("CREATE TABLE t(a)");
     const Result<ImportedRun> other = importNsys(file());
