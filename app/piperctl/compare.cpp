@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 
 #include "app/piperctl/command.h"
@@ -30,43 +31,86 @@ Result<DeviceStatistics> deviceStatisticsOf(Workspace& workspace, const Run& hea
     return sum.finish();
 }
 
-bool isTrace(const Run& header) {
+bool isImported(const Run& header) {
     return header.notes.contains("format");
 }
 
-Outcome compareTraces(Workspace& workspace, const Run& a, const Run& b,
-                      const CommunicationRule& rule, bool json) {
-    PIPER_ASSIGN(const DeviceStatistics in_a, deviceStatisticsOf(workspace, a, rule));
-    PIPER_ASSIGN(const DeviceStatistics in_b, deviceStatisticsOf(workspace, b, rule));
-    const DeviceComparison comparison = compareDevices(a, in_a, b, in_b);
-    if (json)
-        printJson(deviceComparisonJson(a, b, comparison));
-    else
-        fmt::print("{}", deviceComparisonTable(a, b, comparison));
+/// A run with its sums over devices.
+struct Loaded {
+    Run run;  ///< without its events when it is a trace of devices: they need not be in memory
+    DeviceStatistics devices;
+    bool trace = false;
+};
+
+/// Traces of devices know kernels and steps, but no phases; logs and profiles are like our runs.
+Result<Loaded> load(Workspace& workspace, const std::string& name, const CommunicationRule& rule,
+                    bool with_devices) {
+    Loaded out;
+    PIPER_ASSIGN(out.run, workspace.readHeader(name));
+    const bool imported = isImported(out.run);
+    if (imported || with_devices) {
+        PIPER_ASSIGN(out.devices, deviceStatisticsOf(workspace, out.run, rule));
+    }
+    const std::string format = imported ? out.run.notes.at("format") : "";
+    out.trace = imported && (out.devices.devices > 0 || format == "chrome" || format == "nsys");
+    PIPER_ASSIGN(out.run, out.trace ? workspace.readWithoutEvents(name) : workspace.readRun(name));
+    return out;
+}
+
+/// Prints the damage met; the exit status.
+int reportDamage(const Workspace& workspace) {
+    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
     return workspace.damage().empty() ? 0 : 1;
+}
+
+void compareTraces(const Loaded& a, const Loaded& b, int skip_steps, bool json) {
+    const DeviceComparison comparison = compareDevices(a.run, a.devices, b.run, b.devices);
+    Json document = deviceComparisonJson(a.run, b.run, comparison);
+    if (!json) fmt::print("{}", deviceComparisonTable(a.run, b.run, comparison));
+    for (const auto& [key, side] : {std::pair{"a", &a}, std::pair{"b", &b}}) {
+        const RunStatistics statistics = computeStatistics(side->run, skip_steps);
+        document[key]["steps"] = statistics.steps;
+        document[key]["step_seconds"] = static_cast<double>(statistics.step_ns_median) / 1e9;
+        if (!json && statistics.steps > 0)
+            fmt::print("{}: {} steps, median {:.3f} ms\n", side->run.name, statistics.steps,
+                       static_cast<double>(statistics.step_ns_median) / 1e6);
+    }
+    if (json) printJson(document);
+}
+
+bool hasEvents(const Run& run) {
+    return std::any_of(run.ranks.begin(), run.ranks.end(),
+                       [](const RankTimeline& rank) { return !rank.events.empty(); });
+}
+
+void comparePhases(const Loaded& a, const Loaded& b, int skip_steps, bool json) {
+    Comparison comparison = compareRuns(a.run, b.run, skip_steps);
+    for (const Loaded* side : {&a, &b}) {
+        if (side->trace)
+            comparison.warnings.push_back(fmt::format(
+                "run '{}' is a trace of devices: its phases are not known", side->run.name));
+        else if (!hasEvents(side->run))
+            comparison.warnings.push_back(fmt::format(
+                "run '{}' holds no operations: its phases are not known", side->run.name));
+    }
+    Json document = comparisonJson(a.run, b.run, comparison);
+    document["kernels"] = Json::array();
+    if (json)
+        printJson(document);
+    else
+        fmt::print("{}", comparisonTable(a.run, b.run, comparison));
 }
 
 Outcome runCompare(const CompareOptions& options, bool json) {
     PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
     PIPER_ASSIGN(const CommunicationRule rule, CommunicationRule::parse(options.rule));
-    PIPER_ASSIGN(Run a, workspace.readHeader(options.a));
-    PIPER_ASSIGN(Run b, workspace.readHeader(options.b));
-    if (isTrace(a) && isTrace(b)) return compareTraces(workspace, a, b, rule, json);
-    PIPER_ASSIGN(a, workspace.readRun(options.a));
-    PIPER_ASSIGN(b, workspace.readRun(options.b));
-    Comparison comparison = compareRuns(a, b, options.skip_steps);
-    for (const Run* run : {&a, &b})
-        if (isTrace(*run))
-            comparison.warnings.push_back(
-                fmt::format("run '{}' is an imported trace: its phases are not known", run->name));
-    Json document = comparisonJson(a, b, comparison);
-    document["kernels"] = Json::array();
-    if (json)
-        printJson(document);
+    PIPER_ASSIGN(const Loaded a, load(workspace, options.a, rule, false));
+    PIPER_ASSIGN(const Loaded b, load(workspace, options.b, rule, false));
+    if (a.trace && b.trace)
+        compareTraces(a, b, options.skip_steps, json);
     else
-        fmt::print("{}", comparisonTable(a, b, comparison));
-    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
-    return workspace.damage().empty() ? 0 : 1;
+        comparePhases(a, b, options.skip_steps, json);
+    return reportDamage(workspace);
 }
 
 Outcome runStats(const CompareOptions& options, bool json) {
@@ -75,26 +119,21 @@ Outcome runStats(const CompareOptions& options, bool json) {
     PIPER_ASSIGN(const std::vector<RunSummary> summaries, workspace.runs());
     Json document = {{"runs", Json::array()}};
     for (const RunSummary& summary : summaries) {
-        PIPER_ASSIGN(Run run, workspace.readHeader(summary.name));
-        PIPER_ASSIGN(const DeviceStatistics devices, deviceStatisticsOf(workspace, run, rule));
-        // The phases of an imported trace are not known: its events need not be in memory.
-        if (!isTrace(run)) {
-            PIPER_ASSIGN(run, workspace.readRun(summary.name));
-        }
+        PIPER_ASSIGN(const Loaded loaded, load(workspace, summary.name, rule, true));
+        const Run& run = loaded.run;
         const RunStatistics statistics = computeStatistics(run, options.skip_steps);
         Json entry = statisticsJson(run, statistics);
-        addDeviceStatistics(run, devices, entry);
+        addDeviceStatistics(run, loaded.devices, entry);
         document["runs"].push_back(std::move(entry));
         if (json) continue;
         fmt::print("{}", statisticsTable(run, statistics));
-        if (isTrace(run)) fmt::print("{}", deviceTable(run, devices));
+        if (isImported(run)) fmt::print("{}", deviceTable(run, loaded.devices));
         fmt::print("\n");
     }
     document["format_version"] = 1;
     document["comm_rule"] = options.rule;
     if (json) printJson(document);
-    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
-    return workspace.damage().empty() ? 0 : 1;
+    return reportDamage(workspace);
 }
 
 }  // namespace

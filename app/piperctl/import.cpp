@@ -36,14 +36,14 @@ Json documentOf(const ImportSummary& summary, const std::string& file) {
 Outcome runImport(const ImportArguments& arguments, bool json) {
     const std::vector<std::filesystem::path> paths(arguments.traces.begin(),
                                                    arguments.traces.end());
-    const bool fresh = !std::filesystem::exists(arguments.output);
+    std::error_code ignored;
+    const bool fresh = !std::filesystem::exists(arguments.output, ignored);
     PIPER_ASSIGN(Workspace into, Workspace::openOrCreate(arguments.output));
     Result<ImportSummary> imported = importTraces(paths, into, {arguments.run});
     if (!imported.ok()) {
         const Result<std::vector<RunSummary>> runs = into.runs();
         const bool empty = fresh && runs.ok() && runs->empty();
         PIPER_TRY(into.close());
-        std::error_code ignored;
         if (empty) std::filesystem::remove(arguments.output, ignored);
         return std::move(imported).error();
     }
