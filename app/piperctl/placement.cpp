@@ -5,6 +5,7 @@
 #include "app/piperctl/command.h"
 #include "app/piperctl/plan_options.h"
 #include "core/base/json.h"
+#include "core/plan/routing_load.h"
 #include "core/search/expert_placement.h"
 
 namespace piper::app {
@@ -19,26 +20,20 @@ struct PlacementCommand {
     std::string output;
 };
 
-/// One row of rows by expert, one row a layer, or a plan file's routing_load.
+/// One row of tokens by expert, one row a layer, or a plan file's routing_load.
 Result<RoutingLoad> readHistogram(const std::string& file) {
     PIPER_ASSIGN(const std::string text, readTextFile(file));
     PIPER_ASSIGN(Json json, parseJson(text, file));
     if (json.is_object() && json.contains("routing_load")) json = json["routing_load"];
-    if (json.is_object() && json.contains("histogram")) json = json["histogram"];
     if (json.is_array() && !json.empty() && json[0].is_number()) json = Json::array({json});
-    RoutingLoad load;
-    load.kind = RoutingLoadKind::Histogram;
-    const auto isRow = [](const Json& row) {
-        return row.is_array() && !row.empty() &&
-               std::ranges::all_of(row, [](const Json& n) { return n.is_number(); });
-    };
-    if (!json.is_array() || json.empty() || !std::ranges::all_of(json, isRow)) {
-        Error error = fail(ErrorCode::InvalidInput, "{} holds no rows of numbers", file);
-        error.hint = "write [tokens of expert 0, 1, ...], or one such list a layer";
-        return error;
-    }
-    for (const Json& row : json) load.histogram.push_back(row.get<std::vector<double>>());
-    return load;
+    if (json.is_array()) json = Json{{"histogram", json}};
+    if (json.is_object() && json.contains("histogram") && !json.contains("kind"))
+        json["kind"] = toText(RoutingLoadKind::Histogram);
+    PIPER_ASSIGN(RoutingLoad load, readRoutingLoad(json, file));
+    if (load.kind == RoutingLoadKind::Histogram && !load.histogram.empty()) return load;
+    Error error = fail(ErrorCode::InvalidInput, "{} holds no histogram", file);
+    error.hint = "write [tokens of expert 0, 1, ...], or one such list a layer";
+    return error;
 }
 
 Result<Plan> placementPlan(const PlacementCommand& command) {

@@ -17,6 +17,7 @@
 #include "app/worker/status_file.h"
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
+#include "core/plan/validated.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/loader.h"
 #include "kernels/pipeline/support.h"
@@ -31,18 +32,14 @@ namespace {
 /// The plan, valid and one that this worker runs.
 Result<Plan> runnablePlan(const std::string& where) {
     PIPER_ASSIGN(Plan plan, app::loadPlan(where));
-    std::string broken;
-    for (const Violation& violation : validatePlan(plan))
-        broken += (broken.empty() ? "" : "; ") + violation.message;
-    if (!broken.empty()) return fail(ErrorCode::InvalidInput, "{}", broken).at(where);
-    Status supported = canRun(plan);
-    if (!supported.ok()) {
-        // Unsupported by this worker is an unusable plan for its caller.
-        Error error = std::move(supported).error();
-        error.code = ErrorCode::InvalidInput;
-        return error;
-    }
-    return plan;
+    Status usable = validated(plan);
+    if (!usable.ok()) usable = std::move(usable).error().at(where);
+    if (usable.ok()) usable = canRun(plan);
+    if (usable.ok()) return plan;
+    // What this worker cannot run is an unusable plan for its caller.
+    Error error = std::move(usable).error();
+    error.code = ErrorCode::InvalidInput;
+    return error;
 }
 
 std::string isoNow() {

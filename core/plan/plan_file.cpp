@@ -8,6 +8,7 @@
 #include "core/plan/memory_options.h"
 #include "core/plan/overlap.h"
 #include "core/plan/plan.h"
+#include "core/plan/routing_load.h"
 
 namespace piper {
 namespace {
@@ -47,30 +48,6 @@ Result<std::vector<std::int64_t>> readStageLayers(ObjectReader& in) {
     std::vector<std::int64_t> layers;
     for (const PipelineChunk& chunk : *chunks) layers.push_back(chunk.layers);
     return layers;
-}
-
-Result<RoutingLoad> readRoutingLoad(const Json& json, std::string where) {
-    RoutingLoad out;
-    if (json.is_null()) return out;
-    ObjectReader in(json, std::move(where));
-    out.kind = in.enumeration("kind", RoutingLoadKind::Uniform);
-    out.zipf_exponent = in.number("zipf_exponent", 0.0);
-    const Json& histogram = in.child("histogram");
-    PIPER_TRY(in.finish());
-    if (histogram.is_null()) return out;
-    const Error wrong = fail(ErrorCode::InvalidInput, "expected an array of arrays of numbers")
-                            .at(in.path("histogram"));
-    if (!histogram.is_array()) return wrong;
-    for (const Json& row : histogram) {
-        if (!row.is_array()) return wrong;
-        std::vector<double> shares;
-        for (const Json& share : row) {
-            if (!share.is_number()) return wrong;
-            shares.push_back(share.get<double>());
-        }
-        out.histogram.push_back(std::move(shares));
-    }
-    return out;
 }
 
 Result<AllToAllChoice> readAllToAll(const Json& json, std::string where) {
@@ -145,6 +122,30 @@ Result<Json> resolvePlanReferences(
         plan[key] = std::move(document).value();
     }
     return plan;
+}
+
+Result<RoutingLoad> readRoutingLoad(const Json& json, std::string where) {
+    RoutingLoad out;
+    if (json.is_null()) return out;
+    ObjectReader in(json, std::move(where));
+    out.kind = in.enumeration("kind", RoutingLoadKind::Uniform);
+    out.zipf_exponent = in.number("zipf_exponent", 0.0);
+    const Json& histogram = in.child("histogram");
+    PIPER_TRY(in.finish());
+    if (histogram.is_null()) return out;
+    const Error wrong = fail(ErrorCode::InvalidInput, "expected an array of arrays of numbers")
+                            .at(in.path("histogram"));
+    if (!histogram.is_array()) return wrong;
+    for (const Json& row : histogram) {
+        if (!row.is_array()) return wrong;
+        std::vector<double> shares;
+        for (const Json& share : row) {
+            if (!share.is_number()) return wrong;
+            shares.push_back(share.get<double>());
+        }
+        out.histogram.push_back(std::move(shares));
+    }
+    return out;
 }
 
 Result<Plan> readPlan(const Json& json, std::string_view where) {

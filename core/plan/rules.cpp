@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/plan/validated.h"
+
 namespace piper {
 
 std::vector<std::int64_t> legalNear(std::int64_t value, std::int64_t most,
@@ -91,6 +93,22 @@ std::vector<Violation> validatePlan(const Plan& plan) {
     // The other rules count with the model's and the cluster's numbers.
     if (!violations.empty()) return violations;
     return brokenRules(plan, scope);
+}
+
+Status validated(const Plan& plan) {
+    const std::vector<Violation> violations = validatePlan(plan);
+    if (violations.empty()) return {};
+    Error error;
+    error.code = ErrorCode::RuleBroken;
+    for (const Violation& violation : violations) {
+        error.message += fmt::format("{}{}: {}", error.message.empty() ? "" : "; ", violation.rule,
+                                     violation.message);
+        for (const std::string& fix : violation.fix)
+            error.hint += (error.hint.empty() ? "" : "; ") + fix;
+    }
+    error.context =
+        fmt::format("{} rule{} broken", violations.size(), violations.size() == 1 ? "" : "s");
+    return error;
 }
 
 }  // namespace piper

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/plan/validated.h"
 #include "core/predict/bottlenecks.h"
 #include "core/predict/prediction_evidence.h"
 
@@ -10,22 +11,6 @@ namespace piper {
 namespace {
 
 constexpr double kTight = 0.9;
-
-Status validated(const Plan& plan) {
-    const std::vector<Violation> violations = validatePlan(plan);
-    if (violations.empty()) return {};
-    Error error;
-    error.code = ErrorCode::RuleBroken;
-    for (const Violation& violation : violations) {
-        error.message += fmt::format("{}{}: {}", error.message.empty() ? "" : "; ", violation.rule,
-                                     violation.message);
-        for (const std::string& fix : violation.fix)
-            error.hint += (error.hint.empty() ? "" : "; ") + fix;
-    }
-    error.context =
-        fmt::format("{} rule{} broken", violations.size(), violations.size() == 1 ? "" : "s");
-    return error;
-}
 
 Seconds meanSeconds(const StepEstimate& step, const auto& value_of) {
     double sum = 0.0;

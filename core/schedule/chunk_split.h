@@ -55,10 +55,6 @@ struct ChunkSplit {
 struct BalancedPlan {
     Plan plan;         ///< stage_layers, and recompute (block) where nothing fits without
     ChunkSplit split;  ///< of plan
-    ChunkSplit even;   ///< of the split the plan came with, at the same recompute
-    /// One chunk a rank: layers that each stage would recompute on its own, [pp]; a plan has one
-    /// number for all stages (plan.recompute.num_layers).
-    std::vector<std::vector<LayerId>> recomputed;
 };
 /// Errors: those of splitChunks; RuleBroken for a plan that breaks its framework's rules.
 [[nodiscard]] Result<BalancedPlan> balancedPlan(const Plan& plan);

@@ -5,6 +5,7 @@
 
 #include "core/cost/cost.h"
 #include "core/plan/pipeline_shape.h"
+#include "core/plan/validated.h"
 #include "core/resources/memory.h"
 #include "core/schedule/chunk_split.h"
 #include "core/schedule/lane_matrix.h"
@@ -152,15 +153,6 @@ void setRecompute(ChunkSplitProblem& problem, const Plan& plan) {
     problem.least_recompute = problem.most_recompute;
 }
 
-/// Rules that hold whatever the split is.
-Status checkRules(Plan plan, const std::vector<std::int64_t>& stage_layers) {
-    plan.stage_layers = stage_layers;
-    const std::vector<Violation> violations = validatePlan(plan);
-    if (violations.empty()) return {};
-    return fail(ErrorCode::RuleBroken, "{}: {}", violations.front().rule,
-                violations.front().message);
-}
-
 }  // namespace
 
 Result<SplitProblem> splitProblem(const Plan& plan, Bytes capacity) {
@@ -199,28 +191,20 @@ Result<ChunkSplitProblem> chunkSplitProblem(const Plan& plan) {
 }
 
 Result<BalancedPlan> balancedPlan(const Plan& plan) {
+    BalancedPlan out{plan, {}};
     const std::int64_t positions = plan.layout.pp * plan.layout.vpp;
-    std::vector<std::int64_t> given = plan.stage_layers;
-    if (given.empty() && positions > 0)
-        given = balancedStageLayers(plan.model.num_layers, positions);
-    PIPER_TRY(checkRules(plan, given));
+    if (plan.stage_layers.empty() && positions > 0)
+        out.plan.stage_layers = balancedStageLayers(plan.model.num_layers, positions);
+    PIPER_TRY(validated(out.plan));
     PIPER_ASSIGN(const ChunkSplitProblem problem, chunkSplitProblem(plan));
-    BalancedPlan out;
     PIPER_ASSIGN(out.split, splitChunks(problem));
-    out.plan = plan;
     out.plan.stage_layers = out.split.stage_layers;
-    const bool open = plan.recompute.granularity == RecomputeGranularity::None;
-    if (out.split.recompute_layers > 0 && open) {
+    if (out.split.recompute_layers > 0 &&
+        plan.recompute.granularity == RecomputeGranularity::None) {
         out.plan.recompute.granularity = RecomputeGranularity::Full;
         out.plan.recompute.num_layers = out.split.recompute_layers;
     }
-    PIPER_TRY(checkRules(out.plan, out.split.stage_layers));
-    out.even = evaluateSplit(problem, given, out.split.recompute_layers);
-    if (problem.shape.chunks() == 1 && open) {
-        PIPER_ASSIGN(const SplitProblem each, splitProblem(plan, problem.capacity));
-        const Result<StageSplit> own = splitStages(each);
-        if (own.ok()) out.recomputed = own->recomputed;
-    }
+    PIPER_TRY(validated(out.plan));
     return out;
 }
 

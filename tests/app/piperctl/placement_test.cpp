@@ -63,6 +63,13 @@ TEST(PiperctlPlacement, BadInput) {
         const CommandResult r = piperctl(onOneNode({"--histogram", file}));
         EXPECT_EQ(r.exit_status, 2) << text;
     }
+    // A plan file's routing_load is read as in the plan.
+    write(file, R"({"routing_load": {"kind": "zipf", "zipf_exponent": 1}})");
+    EXPECT_NE(piperctl(onOneNode({"--histogram", file})).error_output.find("holds no histogram"),
+              std::string::npos);
+    write(file, R"({"routing_load": {"kind": "histogram", "histogramm": [[1]]}})");
+    EXPECT_NE(piperctl(onOneNode({"--histogram", file})).error_output.find("histogramm"),
+              std::string::npos);
     write(file, "[1, 2, 3]");
     EXPECT_NE(piperctl(onOneNode({"--histogram", file})).error_output.find("64 shares"),
               std::string::npos);

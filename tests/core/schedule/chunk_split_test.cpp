@@ -257,7 +257,10 @@ TEST(BalancedPlan, WeighsEmbeddingAndHeadAndTheStepGainsByIt) {
         const Result<BalancedPlan> balanced = balancedPlan(plan);
         ASSERT_TRUE(balanced.ok()) << balanced.error().text();
         EXPECT_TRUE(validatePlan(balanced->plan).empty());
-        EXPECT_LT(balanced->split.slowestRank(), balanced->even.slowestRank()) << toText(kind);
+        const ChunkSplit even =
+            evaluateSplit(chunkSplitProblem(plan).value(),
+                          balancedStageLayers(plan.model.num_layers, plan.layout.pp * vpp), 0);
+        EXPECT_LT(balanced->split.slowestRank(), even.slowestRank()) << toText(kind);
         const CostModel cost(plan);
         const std::int64_t before = StepModel::make(plan, cost)->estimate()->step_ns;
         const std::int64_t after = StepModel::make(balanced->plan, cost)->estimate()->step_ns;
@@ -279,9 +282,6 @@ TEST(BalancedPlan, RecomputesWhatDoesNotFitOtherwise) {
     EXPECT_GT(tight.split.recompute_layers, 0);
     EXPECT_EQ(tight.plan.recompute.granularity, RecomputeGranularity::Full);
     EXPECT_EQ(tight.plan.recompute.num_layers, tight.split.recompute_layers);
-    ASSERT_EQ(tight.recomputed.size(), 4U);
-    // The last stage holds one micro-batch, the first four: it recomputes no more than that.
-    EXPECT_LE(tight.recomputed[3].size(), tight.recomputed[0].size());
     plan.cluster.device.memory = gib(6);
     EXPECT_THAT(balancedPlan(plan).error().text(), HasSubstr("no split of 16 layers"));
     plan.layout.pp = 0;
