@@ -37,12 +37,11 @@ Status checkInput(const Plan& plan, const PlacementOptions& options) {
     return {};
 }
 
-/// The shares of a layer's experts: those of ranks that hold one each.
-ExpertLoads expertLoads(const Plan& plan, LayerId layer) {
-    Plan single = plan;
-    single.layout.ep = plan.model.moe->num_experts;
-    single.expert_placement.clear();
-    return routedShares(single, layer);
+/// The plan with one expert a rank: its ranks' shares are those of the experts.
+Plan oneExpertARank(Plan plan) {
+    plan.layout.ep = plan.model.moe->num_experts;
+    plan.expert_placement.clear();
+    return plan;
 }
 
 bool differsByLayer(const Plan& plan) {
@@ -57,12 +56,13 @@ public:
           m_options(options),
           m_ep(plan.layout.ep),
           m_start(ExpertLayout::of(plan.expert_placement, plan.model.moe->num_experts, m_ep)) {
+        const Plan single = oneExpertARank(plan);
         for (std::int64_t l = 0; l < plan.model.num_layers; ++l) {
             const LayerId layer(at(l));
             if (!plan.model.isMoe(layer)) continue;
             m_out.moe_layers.push_back(layer);
             if (m_loads.empty() || differsByLayer(plan))
-                m_loads.push_back(expertLoads(plan, layer));
+                m_loads.push_back(routedShares(single, layer));
         }
     }
 
