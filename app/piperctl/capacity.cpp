@@ -25,20 +25,12 @@ struct CapacityOptions {
 constexpr std::array kFamilies = {"configs/Mixtral-8x7B-v0.1.json", "configs/Qwen3-30B-A3B.json",
                                   "configs/DeepSeek-V3.json"};
 
-constexpr std::int64_t kTokensOfABatch = 4 * 1024 * 1024;
-
 Result<SearchSpace> spaceFrom(const CapacityOptions& options, const std::string& model) {
     PlanOptions workload = options.workload;
     workload.model = model;
     SearchSpace space;
-    PIPER_ASSIGN(space.base, workloadFrom(workload));
+    PIPER_ASSIGN(space.base, searchedWorkload(workload));
     space.objective = Objective::TokensPerSecond;
-    if (workload.global_batch_size == 0) {
-        // Four million tokens, a whole number of sequences on every device.
-        const std::int64_t devices = space.base.cluster.numDevices();
-        const std::int64_t each = kTokensOfABatch / space.base.seq_len / devices;
-        space.base.global_batch_size = devices * std::max<std::int64_t>(1, each);
-    }
     if (!options.fixed.empty()) {
         PIPER_ASSIGN(space.fixed, applyFixed(space.base, options.fixed));
     }
@@ -78,12 +70,13 @@ void printLargest(const LargestModel& a) {
 void printFewest(const FewestDevices& a) {
     if (!a.best) {
         fmt::print("fewest     no device count asked for fits\n");
-        return printShortfall("stops", a.stopped);
+        return printShortfall(fmt::format("on {}", a.stopped_devices).c_str(), a.stopped);
     }
     fmt::print("fewest     {} devices ({} nodes); weights and gradients alone fill {}\n", a.devices,
                a.nodes, a.least_possible);
     fmt::print("           {}\n", planText(*a.best));
-    if (!a.stopped.rule.empty()) printShortfall("one fewer", a.stopped);
+    if (a.stopped_devices > 0)
+        printShortfall(fmt::format("on {}", a.stopped_devices).c_str(), a.stopped);
 }
 
 void printBill(const TrainingBill& bill, double tokens) {
@@ -98,7 +91,8 @@ void printPurchases(const Purchases& a) {
     else
         printShortfall("now", a.now.shortfall);
     for (const Purchase& part : a.parts)
-        fmt::print("buy        {} x {:g}: {}{}\n", part.part, part.factor,
+        fmt::print("buy        {} x {:.3g}{}: {}{}\n", part.part, part.factor,
+                   part.nodes > 0 ? fmt::format(" ({})", part.nodes) : "",
                    part.gain   ? fmt::format("{:+.1f} %, ", 100 * *part.gain)
                    : part.best ? "makes it fit, "
                                : "",
@@ -131,8 +125,11 @@ Result<Answer> answerOne(const CapacityOptions& options, const std::string& mode
     out.json["fewest"] = fewestDevicesJson(fewest);
     if (!json) printFewest(fewest);
     out.fits = fewest.best.has_value();
+    BestPlan best;
+    if (options.tokens > 0.0 || options.buy > 0.0) {
+        PIPER_ASSIGN(best, bestPlan(space, run));
+    }
     if (options.tokens > 0.0) {
-        PIPER_ASSIGN(const BestPlan best, bestPlan(space, run));
         out.json["bill"] = Json();
         if (best.best) {
             const TrainingBill bill =
@@ -145,7 +142,7 @@ Result<Answer> answerOne(const CapacityOptions& options, const std::string& mode
         }
     }
     if (options.buy > 0.0) {
-        PIPER_ASSIGN(const Purchases purchases, nextPurchases(space, options.buy, run));
+        PIPER_ASSIGN(const Purchases purchases, nextPurchases(space, best, options.buy, run));
         out.json["purchases"] = purchasesJson(purchases);
         if (!json) printPurchases(purchases);
     }

@@ -68,6 +68,16 @@ Result<Plan> workloadFrom(const PlanOptions& options) {
     return plan;
 }
 
+Result<Plan> searchedWorkload(const PlanOptions& options) {
+    constexpr std::int64_t kTokensOfABatch = 4 * 1024 * 1024;
+    PIPER_ASSIGN(Plan plan, workloadFrom(options));
+    if (options.global_batch_size > 0) return plan;
+    const std::int64_t devices = plan.cluster.numDevices();
+    const std::int64_t each = kTokensOfABatch / plan.seq_len / devices;
+    plan.global_batch_size = devices * std::max<std::int64_t>(1, each);
+    return plan;
+}
+
 namespace {
 
 constexpr std::string_view kBestSplit = "best";

@@ -39,5 +39,8 @@ void addWorkloadOptions(CLI::App& app, PlanOptions& options);
 [[nodiscard]] Result<Plan> planFrom(const PlanOptions& options);
 /// The same without a layout: every degree 1.
 [[nodiscard]] Result<Plan> workloadFrom(const PlanOptions& options);
+/// The same for a search; without a global batch one of four million tokens, a whole number of
+/// sequences on every device.
+[[nodiscard]] Result<Plan> searchedWorkload(const PlanOptions& options);
 
 }  // namespace piper::app

@@ -14,7 +14,7 @@ namespace piper {
 
 // Concept: every question is one search, or a few. Whether anything fits is asked of the most
 // frugal part of the space (1F1B, one sequence a micro-batch, full recompute, unless they are
-// fixed); the plan of an answer is the best of the whole space.
+// fixed); the last refusal is confirmed by the whole space, of which the answer's plan is the best.
 
 /// How searches run: the program's loop over plans, and its wish to stop.
 struct SearchRun {
@@ -37,8 +37,6 @@ struct BestPlan {
 };
 /// Errors: those of searchPlans.
 [[nodiscard]] Result<BestPlan> bestPlan(const SearchSpace& space, const SearchRun& run);
-/// Whether any plan fits. Errors: those of searchPlans.
-[[nodiscard]] Result<bool> anyPlanFits(const SearchSpace& space, const SearchRun& run);
 
 struct LargestModel {
     GrowBy by = GrowBy::Layers;
@@ -49,7 +47,8 @@ struct LargestModel {
     std::int64_t sizes_tried = 0;
 };
 /// The largest member of the family of space.base.model, by bisection over its sizes: next_size is
-/// one familyStep further. Errors: those of familyMember and searchPlans.
+/// one step further, of familyStep and of what the fixed tp (hidden), ep (experts) or pp and vpp
+/// (layers) divide. Errors: those of familyMember and searchPlans.
 [[nodiscard]] Result<LargestModel> largestModel(const SearchSpace& space, GrowBy by,
                                                 const SearchRun& run);
 
@@ -58,7 +57,9 @@ struct FewestDevices {
     std::optional<RankedPlan> best;   ///< none: no count asked for fits (doubling up to the most)
     std::int64_t least_possible = 0;  ///< weights and gradients alone fill that many
     std::int64_t counts_tried = 0;
-    Shortfall stopped;  ///< of the largest count tried that does not fit
+    Shortfall stopped;  ///< of the next smaller count, or of the most
+    std::int64_t stopped_devices =
+        0;  ///< that count; 0: devices is the least that can be asked for
 };
 /// Devices that the plan of space.base needs with its batch and seq_len: powers of two within a
 /// node, then whole nodes, up to `max_devices` (0: the cluster's). Every smaller count was refused.
@@ -77,22 +78,24 @@ struct TrainingBill {
 
 /// One part of the cluster multiplied.
 struct Purchase {
-    std::string part;  ///< "memory", "network", "node_links", "nodes"
-    double factor = 1.0;
+    std::string part;        ///< "memory", "network", "node_links", "nodes"
+    double factor = 1.0;     ///< of what is bought
+    std::int64_t nodes = 0;  ///< "nodes": how many then
     std::optional<RankedPlan> best;
     double tokens_per_second = 0.0;  ///< of all devices
-    /// Over the cluster as it is, minus 1; nothing when that fits no plan.
+    /// Over the cluster as it is, minus 1 (links: without measured curves of them, which tell
+    /// nothing of faster ones); nothing when that fits no plan.
     std::optional<double> gain;
 };
 struct Purchases {
     BestPlan now;
     std::vector<Purchase> parts;  ///< most tokens a second first
 };
-/// What the best plan becomes with each part `factor` times as large (nodes: rounded up); parts the
-/// cluster does not have are left out. Errors: those of searchPlans; InvalidInput for a factor that
-/// is not above 1.
-[[nodiscard]] Result<Purchases> nextPurchases(const SearchSpace& space, double factor,
-                                              const SearchRun& run);
+/// What the best plan of the space, `now`, becomes with each part `factor` times as large (nodes:
+/// rounded up); parts the cluster does not have are left out. Errors: those of searchPlans;
+/// InvalidInput for a factor that is not above 1.
+[[nodiscard]] Result<Purchases> nextPurchases(const SearchSpace& space, const BestPlan& now,
+                                              double factor, const SearchRun& run);
 
 [[nodiscard]] Json shortfallJson(const Shortfall& shortfall);
 [[nodiscard]] Json largestModelJson(const LargestModel& answer);

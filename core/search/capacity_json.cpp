@@ -76,6 +76,7 @@ Json fewestDevicesJson(const FewestDevices& answer) {
             {"least_possible", answer.least_possible},
             {"counts_tried", answer.counts_tried},
             {"plan", planOrNull(answer.best)},
+            {"stopped_devices", answer.stopped_devices > 0 ? Json(answer.stopped_devices) : Json()},
             {"stopped_by", shortfallJson(answer.stopped)}};
 }
 
@@ -91,12 +92,14 @@ Json purchasesJson(const Purchases& answer) {
     out["now"] = planOrNull(answer.now.best);
     if (!answer.now.best) out["stopped_by"] = shortfallJson(answer.now.shortfall);
     out["parts"] = Json::array();
-    for (const Purchase& part : answer.parts)
+    for (const Purchase& part : answer.parts) {
         out["parts"].push_back({{"part", part.part},
                                 {"factor", part.factor},
                                 {"tokens_per_second", part.tokens_per_second},
                                 {"gain", part.gain ? Json(*part.gain) : Json()},
                                 {"plan", planOrNull(part.best)}});
+        if (part.nodes > 0) out["parts"].back()["nodes"] = part.nodes;
+    }
     return out;
 }
 

@@ -3,12 +3,34 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
 #include "core/base/enum_text.h"
+#include "core/cost/placement.h"
 
 namespace piper {
 namespace {
 
-void scale(LinkLevel& level, double factor) {
+bool isNetwork(const ClusterSpec& cluster, const LinkLevel& level) {
+    return level.domain_devices > cluster.devices_per_node;
+}
+
+/// Whether ranks of the measured group meet on that level only.
+bool crosses(const ClusterSpec& cluster, const CollectivePoint& point, std::size_t level) {
+    GroupAxes axes;
+    axes.count = 1;
+    const std::int64_t on_node = std::max<std::int64_t>(1, point.ranks_per_node);
+    axes.axes[0] = {std::max<std::int64_t>(1, cluster.devices_per_node / on_node), point.ranks};
+    axes.world = axes.axes[0].stride * point.ranks;
+    const std::vector<std::int64_t> members = spreadOver(cluster, axes).members;
+    const std::int64_t below = level == 0 ? 1 : members[level - 1];
+    return members[level] > below;
+}
+
+void scaleLevel(ClusterSpec& cluster, std::size_t index, double factor) {
+    if (factor == 1.0) return;
+    std::erase_if(cluster.curves.collective,
+                  [&](const CollectivePoint& point) { return crosses(cluster, point, index); });
+    LinkLevel& level = cluster.levels[index];
     level.bandwidth *= factor;
     level.port_bandwidth *= factor;
     level.evidence = {EvidenceKind::Assumed, 0.0, 0.0, false};
@@ -16,9 +38,15 @@ void scale(LinkLevel& level, double factor) {
 
 }  // namespace
 
+bool joinsNodes(const ClusterSpec& cluster) {
+    return std::ranges::any_of(
+        cluster.levels, [&cluster](const LinkLevel& level) { return isNetwork(cluster, level); });
+}
+
 ClusterSpec withDevices(ClusterSpec cluster, std::int64_t devices) {
     cluster.devices_per_node = std::min(cluster.devices_per_node, devices);
     cluster.nodes = devices / cluster.devices_per_node;
+    PIPER_CHECK(cluster.numDevices() == devices);
     std::int64_t inner = 1;
     std::vector<LinkLevel> levels;
     for (LinkLevel& level : cluster.levels) {
@@ -42,9 +70,8 @@ ClusterSpec withMemory(ClusterSpec cluster, double factor) {
 }
 
 ClusterSpec withLinks(ClusterSpec cluster, bool network, double factor) {
-    for (LinkLevel& level : cluster.levels)
-        if ((level.domain_devices > cluster.devices_per_node) == network) scale(level, factor);
-    cluster.curves.collective.clear();
+    for (std::size_t i = 0; i < cluster.levels.size(); ++i)
+        if (isNetwork(cluster, cluster.levels[i]) == network) scaleLevel(cluster, i, factor);
     return cluster;
 }
 
@@ -55,8 +82,7 @@ Result<ClusterSpec> withLink(ClusterSpec cluster, std::string_view level, double
     if (found == cluster.levels.end())
         return fail(ErrorCode::InvalidInput, "{} has no link level '{}'; nearest: '{}'",
                     cluster.name, level, nearestWord(level, names));
-    scale(*found, factor);
-    cluster.curves.collective.clear();
+    scaleLevel(cluster, static_cast<std::size_t>(found - cluster.levels.begin()), factor);
     return cluster;
 }
 

@@ -8,11 +8,16 @@
 
 namespace piper {
 
-// A cluster with one number changed: what capacity and sensitivity ask about. Measured curves of a
-// changed part are dropped, since they were of the old one.
+// A cluster with one number changed: what capacity and sensitivity ask about. Measured points of
+// collectives that cross a changed link are dropped, since they were of the old one; a factor of 1
+// changes nothing.
 
-/// The same nodes, more or fewer; fewer devices than a node holds make one smaller node. Link
-/// levels that span no more than an inner one go; the last spans all devices.
+/// Whether some link level joins nodes.
+[[nodiscard]] bool joinsNodes(const ClusterSpec& cluster);
+
+/// The same nodes, more or fewer; fewer devices than a node holds make one smaller node: any number
+/// up to a node's, or whole nodes. Link levels that span no more than an inner one go; the last
+/// spans all devices.
 [[nodiscard]] ClusterSpec withDevices(ClusterSpec cluster, std::int64_t devices);
 [[nodiscard]] ClusterSpec withNodes(const ClusterSpec& cluster, std::int64_t nodes);
 

@@ -179,17 +179,23 @@ void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
     }
 }
 
+/// Of each ZeRO stage the recompute that holds least and breaks no rule.
 void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages, Best& best) {
-    point.saving.recompute = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
     point.saving.offload = m_choices.offloads().back();
     for (const int stage : zero_stages) {
         point.saving.zero_stage = stage;
-        const auto found = estimate(point);
-        if (!found) continue;
-        if (!fits(*found)) {
-            tooLarge(point, *found);
-        } else if (legal(point) && (!best || found->device_total < best->estimate.device_total)) {
-            best = FoundPlan{point, *found};
+        for (std::size_t r = m_choices.recomputes().size(); r-- > 0;) {
+            point.saving.recompute = static_cast<std::uint32_t>(r);
+            const auto found = estimate(point);
+            if (!found) continue;
+            if (!fits(*found)) {
+                tooLarge(point, *found);
+                break;
+            }
+            if (!legal(point)) continue;
+            if (!best || found->device_total < best->estimate.device_total)
+                best = FoundPlan{point, *found};
+            break;
         }
     }
 }

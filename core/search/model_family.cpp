@@ -107,9 +107,9 @@ std::int64_t familyLeast(const ModelSpec& member, GrowBy by) {
 }
 
 std::int64_t familyStep(const ModelSpec& member, GrowBy by) {
-    if (by != GrowBy::Experts || !member.moe) return 1;
-    // Sizes that ep degrees divide: the powers of two in the member's own number.
-    const std::int64_t size = member.moe->num_experts;
+    if (by == GrowBy::Layers || familySize(member, by) == 0) return 1;
+    // Sizes that ep and tp degrees divide: the powers of two in the member's own number.
+    const std::int64_t size = familySize(member, by);
     std::int64_t step = size & -size;
     while (step > 1 && step > size / 8) step /= 2;
     return step;

@@ -11,8 +11,9 @@ namespace piper {
 ///   layers   the leading dense layers stay, the pattern after them goes on
 ///   experts  routed experts of a layer, in steps of an eighth of what the member has, or of the
 ///            power of two below it that divides that number
-///   hidden   attention groups (key-value heads of grouped-query attention, heads of the others):
-///            hidden size, heads and every feed-forward width in proportion, head sizes as they are
+///   hidden   attention groups (key-value heads of grouped-query attention, heads of the others),
+///            in such steps too: hidden size, heads and every feed-forward width in proportion,
+///            head sizes as they are
 enum class GrowBy { Layers, Experts, Hidden };
 
 /// The member's own size in that direction.
