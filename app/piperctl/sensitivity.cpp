@@ -38,7 +38,7 @@ void printCurve(const SensitivityCurve& curve) {
 
 Outcome runSensitivity(const SensitivityOptions& options, bool json) {
     SearchSpace space;
-    PIPER_ASSIGN(space.base, workloadFrom(options.workload));
+    PIPER_ASSIGN(space.base, searchedWorkload(options.workload));
     PIPER_ASSIGN(space.objective, parseEnum<Objective>(options.objective, "objective"));
     if (!options.fixed.empty()) {
         PIPER_ASSIGN(space.fixed, applyFixed(space.base, options.fixed));

@@ -41,11 +41,21 @@ struct Setting {
     std::string text;
 };
 
+Error noNetwork(const ClusterSpec& cluster) {
+    Error error = fail(ErrorCode::InvalidInput, "{} has no link that joins nodes", cluster.name);
+    std::string names;
+    for (const LinkLevel& level : cluster.levels) names += (names.empty() ? "" : ", ") + level.name;
+    error.hint = names.empty() ? "give the cluster link levels"
+                               : fmt::format("name the level to vary (--level): {}", names);
+    return error;
+}
+
 Result<Setting> linkSetting(Setting out, const std::string& level, double factor) {
     ClusterSpec& cluster = out.base.cluster;
     if (level.empty()) {
+        if (!joinsNodes(cluster)) return noNetwork(cluster);
         cluster = withLinks(std::move(cluster), true, factor);
-        const LinkLevel& outer = cluster.levels.back();
+        const LinkLevel& outer = cluster.levels.back();  // joins nodes if any level does
         out.text = fmt::format("{} {}", outer.name, humanBytesPerSecond(outer.bandwidth));
         return out;
     }

@@ -12,6 +12,7 @@
 namespace piper {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// Two nodes; the ep degree and the replicas are open, so that experts may stay inside a node.
@@ -118,6 +119,23 @@ TEST(Sensitivity, RefusesWhatMakesNoSense) {
     EXPECT_THAT(error({SensitivityKnob::Link, "token ring", {1.0}}),
                 HasSubstr("no link level 'token ring'"));
     EXPECT_THAT(error({SensitivityKnob::GlobalBatch, "", {0.001}}), HasSubstr("has none"));
+}
+
+TEST(Sensitivity, OneNodeHasNoNetworkToVary) {
+    SearchSpace space = twoNodes();
+    space.base.cluster = defaultCluster("H100 SXM", 1).value();
+    const SensitivityQuestion network{SensitivityKnob::Link, "", {1.0, 0.5}};
+    const std::string inside = space.base.cluster.levels.front().name;
+    EXPECT_THAT(sensitivity(space, network, {}).error().text(),
+                AllOf(HasSubstr("no link that joins nodes"), HasSubstr("--level): " + inside)));
+    const SensitivityCurve curve =
+        sensitivity(space, {SensitivityKnob::Link, inside, {1.0, 0.5}}, {}).value();
+    EXPECT_EQ(curve.points[0].setting,
+              inside + " " + humanBytesPerSecond(space.base.cluster.levels.front().bandwidth));
+    EXPECT_NE(curve.points[0].setting, curve.points[1].setting);
+    space.base.cluster.levels.clear();
+    EXPECT_THAT(sensitivity(space, network, {}).error().text(),
+                HasSubstr("no link that joins nodes"));
 }
 
 }  // namespace
