@@ -20,6 +20,20 @@ std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most) {
 
 }  // namespace
 
+Recompute selectiveRecompute(const Plan& plan) {
+    Recompute out;
+    out.granularity = RecomputeGranularity::Selective;
+    if (plan.framework == Framework::Torchtitan) {
+        out.modules = {"op"};
+        return out;
+    }
+    if (!plan.fused_attention) out.modules.push_back("core_attn");
+    if (plan.model.moe) out.modules.push_back("moe_act");
+    if (plan.model.attention.kind == AttentionKind::Mla) out.modules.push_back("mla_up_proj");
+    out.modules.push_back("layernorm");
+    return out;
+}
+
 SearchChoices::SearchChoices(const SearchSpace& space) : m_space(space) {
     const std::int64_t devices = space.base.cluster.numDevices();
     m_world = space.max_world > 0 ? std::min(space.max_world, devices) : devices;
@@ -104,27 +118,12 @@ void SearchChoices::addExpertGrids(Layout dense) {
         }
 }
 
-std::vector<Recompute> SearchChoices::selectiveRecomputes() const {
-    const bool by_operation = base().framework == Framework::Torchtitan;
-    Recompute out;
-    out.granularity = RecomputeGranularity::Selective;
-    if (by_operation) {
-        out.modules = {"op"};
-        return {out};
-    }
-    if (!base().fused_attention) out.modules.push_back("core_attn");
-    if (base().model.moe) out.modules.push_back("moe_act");
-    if (base().model.attention.kind == AttentionKind::Mla) out.modules.push_back("mla_up_proj");
-    out.modules.push_back("layernorm");
-    return {out};
-}
 
 void SearchChoices::setSavings() {
     if (fixed("recompute")) {
         m_recomputes = {base().recompute};
     } else {
-        m_recomputes = selectiveRecomputes();
-        m_recomputes.insert(m_recomputes.begin(), Recompute{});
+        m_recomputes = {Recompute{}, selectiveRecompute(base())};
         Recompute full;
         full.granularity = RecomputeGranularity::Full;
         m_recomputes.push_back(full);

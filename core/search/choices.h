@@ -10,6 +10,9 @@
 
 namespace piper {
 
+/// What a plan of that framework and model computes again when it saves memory by module.
+[[nodiscard]] Recompute selectiveRecompute(const Plan& plan);
+
 /// Grids and micro-batch of a plan.
 struct SearchCore {
     Layout layout;  ///< vpp 1
@@ -79,7 +82,6 @@ private:
     [[nodiscard]] std::vector<std::int64_t> pipelineDegrees(std::int64_t ranks) const;
     [[nodiscard]] std::vector<std::int64_t> expertDegrees() const;
     [[nodiscard]] std::vector<std::int64_t> microBatches(std::int64_t dp) const;
-    [[nodiscard]] std::vector<Recompute> selectiveRecomputes() const;
     void addCores();
     void addExpertGrids(Layout dense);
     void setSavings();

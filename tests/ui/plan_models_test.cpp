@@ -5,6 +5,7 @@
 
 #include "tests/support/paths.h"
 #include "tests/ui/example_plan.h"
+#include "ui/models/pinned_plans_model.h"
 #include "ui/models/plan_summary.h"
 #include "ui/models/plan_view_model.h"
 
@@ -141,6 +142,131 @@ TEST_F(PlanModels, PhaseSharesAreSortedAndNoneIsLost) {
         shown += share.time.value;
     }
     EXPECT_NEAR(shown, sum, 1e-12);
+}
+
+std::size_t optionOf(const std::vector<ChoiceOption>& options, std::string_view label) {
+    const auto at = std::ranges::find(options, label, &ChoiceOption::label);
+    EXPECT_NE(at, options.end()) << label;
+    return static_cast<std::size_t>(at - options.begin());
+}
+
+TEST_F(PlanModels, EachListHasOneCurrentOptionAndReasonsForTheGreyOnes) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    for (const ChoiceInfo& info : choiceTable()) {
+        const std::vector<ChoiceOption>& options = model.options(info.choice);
+        EXPECT_EQ(std::ranges::count(options, true, &ChoiceOption::current), 1) << info.key;
+        for (std::size_t i = 0; i < options.size(); ++i) {
+            const Plan changed = withChoice(model.plan(), info.choice, i);
+            EXPECT_EQ(validatePlan(changed).empty(), options[i].reason.empty())
+                << info.key << " " << options[i].label;
+        }
+    }
+    // Megatron-LM launches neither GPipe nor the zero-bubble schedules.
+    Plan megatron = test::clusterPlan();
+    megatron.framework = Framework::Megatron;
+    const std::vector<ChoiceOption> schedules = choiceOptions(megatron, Choice::Schedule);
+    EXPECT_NE(schedules[optionOf(schedules, "zb_v")].reason.find("megatron"), std::string::npos);
+}
+
+TEST_F(PlanModels, AScheduleBringsItsChunksAndChunksTheirSchedule) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    const auto choose = [&](std::string_view label) {
+        model.setChoice(Choice::Schedule,
+                        static_cast<qint64>(optionOf(model.options(Choice::Schedule), label)));
+        settle();
+    };
+    choose("interleaved_1f1b");
+    EXPECT_GT(model.plan().layout.vpp, 1);
+    EXPECT_NE(model.prediction(), nullptr);
+    choose("zb_v");
+    EXPECT_EQ(model.plan().layout.vpp, 2);
+    choose("1f1b");
+    EXPECT_EQ(model.plan().layout.vpp, 1);
+    model.setKnob(Knob::Vpp, 2);
+    EXPECT_EQ(model.plan().schedule, ScheduleKind::InterleavedOneF1B);
+    model.setKnob(Knob::Vpp, 1);
+    EXPECT_EQ(model.plan().schedule, ScheduleKind::OneF1B);
+}
+
+TEST_F(PlanModels, ASettingOutsideTheListStaysAndIsNamed) {
+    Plan plan = test::clusterPlan();
+    plan.routing_load.kind = RoutingLoadKind::Zipf;
+    plan.routing_load.zipf_exponent = 0.6;
+    const std::vector<ChoiceOption> options = choiceOptions(plan, Choice::RoutingSkew);
+    EXPECT_EQ(options.back().label, "Zipf 0.6");
+    EXPECT_TRUE(options.back().current);
+    EXPECT_EQ(withChoice(plan, Choice::RoutingSkew, options.size() - 1).routing_load,
+              plan.routing_load);
+    EXPECT_EQ(withChoice(plan, Choice::RoutingSkew, 0).routing_load, RoutingLoad{});
+}
+
+TEST_F(PlanModels, UndoTakesBackAMovementAsAWholeAndRedoDoesItAgain) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    EXPECT_FALSE(model.canUndo());
+    const std::int64_t topk = model.value(Knob::RouterTopk);
+    model.setKnob(Knob::RouterTopk, 1, true);
+    model.setKnob(Knob::RouterTopk, 4, true);
+    model.endDrag();
+    model.setKnob(Knob::RouterTopk, 8, true);
+    model.endDrag();
+    model.setChoice(Choice::ZeroStage, 2);
+    EXPECT_EQ(model.plan().zero_stage, 2);
+    model.undo();
+    model.undo();
+    EXPECT_EQ(model.value(Knob::RouterTopk), 4);
+    model.undo();
+    EXPECT_EQ(model.value(Knob::RouterTopk), topk);
+    EXPECT_FALSE(model.canUndo());
+    model.redo();
+    EXPECT_EQ(model.value(Knob::RouterTopk), 4);
+    model.setKnob(Knob::RouterTopk, 2);
+    EXPECT_FALSE(model.canRedo()) << "a new change leaves nothing to redo";
+    settle();
+    EXPECT_DOUBLE_EQ(model.prediction()->mfu, predict(model.plan())->mfu);
+}
+
+TEST_F(PlanModels, LayersFollowTheModelsPattern) {
+    Plan plan = test::clusterPlan();
+    model.setPlan(plan);
+    settle();
+    model.setKnob(Knob::Layers, 16);
+    EXPECT_EQ(model.plan().model.layers.size(), 16U);
+    EXPECT_EQ(model.plan().model.name, plan.model.name);
+    EXPECT_TRUE(validatePlan(model.plan()).empty());
+}
+
+TEST_F(PlanModels, PinnedPlansStandBesideTheOneAtHand) {
+    model.setPlan(test::clusterPlan());
+    settle();
+    PinnedPlansModel pins(model);
+    EXPECT_EQ(pins.columnCount(), 1);
+    pins.pin();
+    const auto differs = [&](int row, int column) {
+        return pins.data(pins.index(row, column), PinnedPlansModel::DiffersRole).toBool();
+    };
+    for (int row = 0; row < pins.rowCount(); ++row) EXPECT_FALSE(differs(row, 1)) << row;
+    const QVariant mfu = pins.data(pins.index(0, 1), Qt::DisplayRole);
+    model.setKnob(Knob::Pp, 8);
+    settle();
+    EXPECT_TRUE(differs(0, 1));
+    EXPECT_EQ(pins.data(pins.index(0, 1), Qt::DisplayRole), mfu) << "a pin stays what it was";
+    EXPECT_FALSE(differs(11, 1)) << "the sequence is the same";
+    pins.choose(1);
+    EXPECT_EQ(model.plan().layout.pp, 4);
+    while (pins.canPin()) pins.pin();
+    EXPECT_EQ(pins.numPins(), PinnedPlansModel::kMostPins);
+    pins.unpin(1);
+    EXPECT_EQ(pins.columnCount(), 4);
+    pins.unpin(0);
+    EXPECT_EQ(pins.columnCount(), 4) << "the plan at hand cannot be unpinned";
+    Plan broken = test::clusterPlan();
+    broken.layout.ep = 7;
+    model.setPlan(broken);
+    EXPECT_FALSE(pins.canPin());
+    EXPECT_EQ(pins.data(pins.index(0, 0), Qt::DisplayRole).toString(), QStringLiteral("–"));
 }
 
 TEST(NearestLegal, GoesByRatio) {

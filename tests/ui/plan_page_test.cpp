@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/views/plan_page.h"
 
+#include <QComboBox>
 #include <QDropEvent>
 #include <QLabel>
 #include <QMimeData>
+#include <QPushButton>
 #include <QSlider>
+#include <QStandardItemModel>
 #include <QStyle>
+#include <QTableView>
 #include <QTest>
 
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
 #include "ui/models/phase_colours.h"
+#include "ui/views/choice_control.h"
 #include "ui/views/knob_control.h"
 #include "ui/views/theme.h"
 #include "ui/views/widgets.h"
@@ -57,6 +62,43 @@ TEST_F(PlanPageTest, ATypedIllegalValueIsExplainedAndTakenBack) {
     ep->spinBox()->stepBy(-1);
     EXPECT_EQ(m_workbench->plan.plan().layout.ep, 4);
     EXPECT_FALSE(ep->note()->isVisibleTo(page()));
+}
+
+TEST_F(PlanPageTest, AGreyOptionSaysWhyAndALegalOneIsTaken) {
+    Plan plan = test::clusterPlan();
+    plan.framework = Framework::Megatron;
+    open(plan);
+    ASSERT_TRUE(settled());
+    QComboBox* box = page()->choice(Choice::Schedule)->box();
+    const int zb = box->findText(QStringLiteral("zb_v"));
+    ASSERT_GE(zb, 0);
+    EXPECT_FALSE(qobject_cast<QStandardItemModel*>(box->model())->item(zb)->isEnabled());
+    EXPECT_TRUE(box->itemData(zb, Qt::ToolTipRole).toString().contains(QStringLiteral("megatron")));
+    const int looped = box->findText(QStringLiteral("interleaved_1f1b"));
+    box->setCurrentIndex(looped);
+    Q_EMIT box->activated(looped);
+    EXPECT_EQ(m_workbench->plan.plan().schedule, ScheduleKind::InterleavedOneF1B);
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(box->currentText(), QStringLiteral("interleaved_1f1b"));
+    QTest::mouseClick(child<QPushButton>(PageId::Plan, "undo"), Qt::LeftButton);
+    EXPECT_EQ(m_workbench->plan.plan().schedule, plan.schedule);
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(box->currentText(), QStringLiteral("1f1b"));
+}
+
+TEST_F(PlanPageTest, APinnedPlanIsShownBesideAndTakenBackByADoubleClick) {
+    open(test::clusterPlan());
+    auto* pins = child<QTableView>(PageId::Plan, "pins");
+    EXPECT_FALSE(pins->isVisibleTo(page()));
+    QTest::mouseClick(child<QPushButton>(PageId::Plan, "pin"), Qt::LeftButton);
+    EXPECT_TRUE(pins->isVisibleTo(page()));
+    m_workbench->plan.setKnob(Knob::Pp, 8);
+    const QPoint cell = pins->visualRect(pins->model()->index(1, 1)).center();
+    QTest::mouseClick(pins->viewport(), Qt::LeftButton, {}, cell);
+    QTest::mouseDClick(pins->viewport(), Qt::LeftButton, {}, cell);
+    EXPECT_EQ(m_workbench->plan.plan().layout.pp, 4);
+    QTest::keyClick(pins, Qt::Key_Delete);
+    EXPECT_FALSE(pins->isVisibleTo(page()));
 }
 
 TEST_F(PlanPageTest, ADroppedConfigBecomesTheModel) {

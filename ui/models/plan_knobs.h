@@ -11,7 +11,23 @@
 namespace piper::ui {
 
 /// What a user drags. Growing the plan page is one row in the table of plan_knobs.cpp.
-enum class Knob { NumExperts, RouterTopk, Tp, Pp, Ep, Dp, MicroBatch, GlobalBatch, SeqLen };
+enum class Knob {
+    NumExperts,
+    RouterTopk,
+    ExpertWidth,
+    Layers,
+    Tp,
+    Cp,
+    Pp,
+    Vpp,
+    Ep,
+    Etp,
+    Dp,
+    MicroBatch,
+    GlobalBatch,
+    SeqLen,
+    Chunks
+};
 
 struct KnobInfo {
     Knob knob;

@@ -13,14 +13,22 @@ namespace {
 
 constexpr qint64 kLargestTextFile = 64 << 20;
 
-using LegalTable = std::map<Knob, std::vector<std::int64_t>>;
+constexpr std::size_t kMostUndo = 200;
+
+/// What the rules allow around a plan.
+struct LegalTable {
+    std::map<Knob, std::vector<std::int64_t>> values;
+    std::array<std::vector<ChoiceOption>, kNumChoices> options;
+};
 
 LegalTable legalTable(const Plan& plan, const std::stop_token& stop) {
     LegalTable out;
     for (const KnobInfo& info : knobTable()) {
         if (stop.stop_requested()) break;
-        out[info.knob] = legalValues(plan, info.knob);
+        out.values[info.knob] = legalValues(plan, info.knob);
     }
+    for (const ChoiceInfo& info : choiceTable())
+        out.options[static_cast<std::size_t>(info.choice)] = choiceOptions(plan, info.choice);
     return out;
 }
 
@@ -66,14 +74,45 @@ void PlanViewModel::setPlan(const Plan& plan) {
     replace(std::make_shared<const Plan>(plan));
 }
 
-void PlanViewModel::setKnob(Knob knob, qint64 value) {
+const std::vector<ChoiceOption>& PlanViewModel::options(Choice choice) const {
+    return m_options[static_cast<std::size_t>(choice)];
+}
+
+void PlanViewModel::setKnob(Knob knob, qint64 value, bool dragging) {
     if (!m_plan || value == this->value(knob)) return;
     const std::string reason = explainIllegal(*m_plan, knob, value);
     if (!reason.empty()) {
         Q_EMIT rejected(knob, value, text(reason));
         return;
     }
-    replace(std::make_shared<const Plan>(withKnob(*m_plan, knob, value)));
+    replace(std::make_shared<const Plan>(withKnob(*m_plan, knob, value)),
+            dragging ? std::optional(knob) : std::nullopt);
+}
+
+void PlanViewModel::setChoice(Choice choice, qint64 option) {
+    if (!m_plan || option < 0) return;
+    const auto index = static_cast<std::size_t>(option);
+    const std::vector<ChoiceOption> options = choiceOptions(*m_plan, choice);
+    if (index >= options.size() || options[index].current) return;
+    replace(std::make_shared<const Plan>(withChoice(*m_plan, choice, index)));
+}
+
+void PlanViewModel::undo() {
+    if (m_undo.empty()) return;
+    m_redo.push_back(m_plan);
+    PlanPointer plan = std::move(m_undo.back());
+    m_undo.pop_back();
+    m_dragged.reset();
+    show(std::move(plan));
+}
+
+void PlanViewModel::redo() {
+    if (m_redo.empty()) return;
+    m_undo.push_back(m_plan);
+    PlanPointer plan = std::move(m_redo.back());
+    m_redo.pop_back();
+    m_dragged.reset();
+    show(std::move(plan));
 }
 
 void PlanViewModel::setModel(const ModelSpec& model) {
@@ -93,7 +132,17 @@ void PlanViewModel::setCluster(const ClusterSpec& cluster) {
     setPlan(plan);
 }
 
-void PlanViewModel::replace(std::shared_ptr<const Plan> plan) {
+void PlanViewModel::replace(PlanPointer plan, std::optional<Knob> dragged) {
+    if (m_plan && !(dragged && dragged == m_dragged)) {
+        if (m_undo.size() == kMostUndo) m_undo.erase(m_undo.begin());
+        m_undo.push_back(m_plan);
+    }
+    m_redo.clear();
+    m_dragged = dragged;
+    show(std::move(plan));
+}
+
+void PlanViewModel::show(PlanPointer plan) {
     m_plan = std::move(plan);
     ++m_revision;
     predictNow();
@@ -138,7 +187,8 @@ void PlanViewModel::requestSimulation() {
             });
             auto legal = std::make_shared<LegalTable>(legalTable(*plan, context.stop));
             return [legal, this] {
-                m_legal = std::move(*legal);
+                m_legal = std::move(legal->values);
+                m_options = std::move(legal->options);
                 Q_EMIT legalValuesChanged();
             };
         });

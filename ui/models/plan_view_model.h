@@ -11,6 +11,7 @@
 
 #include "core/predict/predict.h"
 #include "ui/models/executor.h"
+#include "ui/models/plan_choices.h"
 #include "ui/models/plan_knobs.h"
 
 namespace piper::ui {
@@ -40,11 +41,23 @@ public:
     [[nodiscard]] const QString& fault() const { return m_fault; }
     [[nodiscard]] const std::vector<std::int64_t>& legal(Knob knob) const;
     [[nodiscard]] std::int64_t value(Knob knob) const;
+    /// With what the rules said of each when the plan was last looked at; the current one is that
+    /// of the plan at hand.
+    [[nodiscard]] const std::vector<ChoiceOption>& options(Choice choice) const;
+    [[nodiscard]] bool canUndo() const { return !m_undo.empty(); }
+    [[nodiscard]] bool canRedo() const { return !m_redo.empty(); }
 
 public Q_SLOTS:
     void setPlan(const piper::Plan& plan);
-    /// Refused with rejected() when the value breaks a rule.
-    void setKnob(piper::ui::Knob knob, qint64 value);
+    /// Refused with rejected() when the value breaks a rule. `dragging`: one more value of a
+    /// movement that undo() takes back as a whole.
+    void setKnob(piper::ui::Knob knob, qint64 value, bool dragging = false);
+    /// The next value of a movement is a change of its own again.
+    void endDrag() { m_dragged.reset(); }
+    void setChoice(piper::ui::Choice choice, qint64 option);
+    /// Back to the plan before the last change, whatever changed it; and forth again.
+    void undo();
+    void redo();
     void setModel(const piper::ModelSpec& model);
     void setCluster(const piper::ClusterSpec& cluster);
     /// Reads a config.json or model file on the executor.
@@ -59,7 +72,9 @@ Q_SIGNALS:
     void importFailed(const QString& message);
 
 private:
-    void replace(std::shared_ptr<const Plan> plan);
+    using PlanPointer = std::shared_ptr<const Plan>;
+    void replace(PlanPointer plan, std::optional<Knob> dragged = {});
+    void show(PlanPointer plan);
     void predictNow();
     void requestSimulation();
     void accept(Result<Prediction> prediction, PredictMode mode);
@@ -72,6 +87,9 @@ private:
     std::vector<Violation> m_violations;
     QString m_fault;
     std::map<Knob, std::vector<std::int64_t>> m_legal;
+    std::array<std::vector<ChoiceOption>, kNumChoices> m_options;
+    std::vector<PlanPointer> m_undo, m_redo;  ///< latest last
+    std::optional<Knob> m_dragged;            ///< the last change was a movement of this knob
 };
 
 /// The whole text of a file; InvalidInput or Io otherwise. For use on the executor.

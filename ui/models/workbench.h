@@ -6,6 +6,7 @@
 
 #include "ui/models/export_view_model.h"
 #include "ui/models/pair_view_model.h"
+#include "ui/models/pinned_plans_model.h"
 #include "ui/models/plan_view_model.h"
 #include "ui/models/runs_view_model.h"
 #include "ui/models/schedule_view_model.h"
@@ -20,6 +21,7 @@ struct Workbench {
     Workbench(Executor& executor_in, const RunLibrary& library, RunController& controller)
         : executor(executor_in),
           plan(executor),
+          pinned(plan),
           search(executor),
           schedule(executor, plan),
           runs(executor, library, controller, plan),
@@ -28,6 +30,7 @@ struct Workbench {
 
     Executor& executor;
     PlanViewModel plan;
+    PinnedPlansModel pinned;
     SearchViewModel search;
     ScheduleViewModel schedule;
     RunsViewModel runs;

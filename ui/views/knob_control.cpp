@@ -62,6 +62,7 @@ KnobControl::KnobControl(PlanViewModel& plan, Knob knob, QGridLayout& grid, QWid
     grid.addWidget(m_note, row + 1, 1, 1, 3);
 
     connect(m_slider, &QSlider::valueChanged, this, &KnobControl::slide);
+    connect(m_slider, &QSlider::sliderReleased, &plan, &PlanViewModel::endDrag);
     connect(m_spin, &QSpinBox::valueChanged, this, [this](int v) { m_plan.setKnob(m_knob, v); });
     connect(&plan, &PlanViewModel::planChanged, this, &KnobControl::takePlan);
     connect(&plan, &PlanViewModel::legalValuesChanged, this, &KnobControl::takeLegalValues);
@@ -95,7 +96,7 @@ void KnobControl::takePlan() {
 
 void KnobControl::slide(int index) {
     if (index < 0 || static_cast<std::size_t>(index) >= m_legal.size()) return;
-    m_plan.setKnob(m_knob, m_legal[static_cast<std::size_t>(index)]);
+    m_plan.setKnob(m_knob, m_legal[static_cast<std::size_t>(index)], m_slider->isSliderDown());
 }
 
 QString KnobControl::neighbours(qint64 value) const {

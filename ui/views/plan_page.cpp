@@ -4,13 +4,18 @@
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QGridLayout>
+#include <QHeaderView>
 #include <QMimeData>
 #include <QPushButton>
 #include <QScrollArea>
+#include <QScrollBar>
+#include <QShortcut>
+#include <QTableView>
 #include <QVBoxLayout>
 
 #include "ui/models/text_format.h"
 #include "ui/plots/stacked_memory_plot.h"
+#include "ui/views/choice_control.h"
 #include "ui/views/knob_control.h"
 #include "ui/views/widgets.h"
 
@@ -38,16 +43,10 @@ QString violationsText(const std::vector<Violation>& violations) {
 }  // namespace
 
 PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
-    : QWidget(parent), m_plan(workbench.plan) {
+    : QWidget(parent), m_plan(workbench.plan), m_pinned(workbench.pinned) {
     setAcceptDrops(true);
     auto* page = makePageLayout(this, QStringLiteral("Plan"));
-    m_layout_line = new TextLine(TextLine::Look::Faint, this);
-    auto* line = new QHBoxLayout;
-    line->addWidget(m_layout_line, 1);
-    auto* open = new QPushButton(QStringLiteral("Open plan…"), this);
-    line->addWidget(open);
-    page->addLayout(line);
-    connect(open, &QPushButton::clicked, this, &PlanPage::choosePlan);
+    page->addLayout(makeHead());
     m_tile_grid = new QGridLayout;
     m_tile_grid->setSpacing(kSpacing);
     for (int i = 0; i < kNumTiles; ++i) m_tiles.push_back(new MetricTile(this));
@@ -63,20 +62,69 @@ PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
     page->addWidget(m_fault);
     auto* columns = new QHBoxLayout;
     columns->setSpacing(kSpacing);
-    auto* left = new QVBoxLayout;
-    left->setSpacing(kSpacing);
-    left->addWidget(makeKnobs());
-    left->addWidget(makeCards());
-    left->addStretch(1);
-    columns->addLayout(left, 1);
+    columns->addWidget(makeControls(), 1);
     columns->addWidget(makeAnswers(), 2);
     page->addLayout(columns, 1);
 
     connect(&m_plan, &PlanViewModel::planChanged, this, &PlanPage::takePlan);
     connect(&m_plan, &PlanViewModel::predictionChanged, this, &PlanPage::takePrediction);
     connect(&m_plan, &PlanViewModel::importFailed, this, &PlanPage::showFault);
+    connect(&m_pinned, &PinnedPlansModel::pinsChanged, this, &PlanPage::takePins);
     takePlan();
     takePrediction();
+    takePins();
+}
+
+/// Degrees in one line, and what acts on the plan as a whole.
+QHBoxLayout* PlanPage::makeHead() {
+    auto* line = new QHBoxLayout;
+    m_layout_line = new TextLine(TextLine::Look::Faint, this);
+    line->addWidget(m_layout_line, 1);
+    const auto button = [&](const QString& label, const char* name, const QString& tip) {
+        auto* out = new QPushButton(label, this);
+        out->setObjectName(QString::fromLatin1(name));
+        out->setToolTip(tip);
+        line->addWidget(out);
+        return out;
+    };
+    m_undo = button(QStringLiteral("Undo"), "undo",
+                    QStringLiteral("The plan before the last change (Ctrl+Z)"));
+    m_redo = button(QStringLiteral("Redo"), "redo",
+                    QStringLiteral("The change that was taken back (Ctrl+Shift+Z)"));
+    m_pin = button(QStringLiteral("Pin"), "pin",
+                   QStringLiteral("Keeps this plan beside those to come, up to four (Ctrl+P)"));
+    auto* open = button(QStringLiteral("Open plan…"), "open_plan",
+                        QStringLiteral("A plan file of piperctl or of this window"));
+    m_pin->setShortcut(QKeySequence(QStringLiteral("Ctrl+P")));
+    auto* undo_key = new QShortcut(QKeySequence(QKeySequence::Undo), this);
+    auto* redo_key = new QShortcut(QKeySequence(QKeySequence::Redo), this);
+    connect(undo_key, &QShortcut::activated, &m_plan, &PlanViewModel::undo);
+    connect(redo_key, &QShortcut::activated, &m_plan, &PlanViewModel::redo);
+    connect(m_undo, &QPushButton::clicked, &m_plan, &PlanViewModel::undo);
+    connect(m_redo, &QPushButton::clicked, &m_plan, &PlanViewModel::redo);
+    connect(m_pin, &QPushButton::clicked, &m_pinned, &PinnedPlansModel::pin);
+    connect(open, &QPushButton::clicked, this, &PlanPage::choosePlan);
+    return line;
+}
+
+/// Sliders, lists and cards; what does not fit is scrolled to.
+QWidget* PlanPage::makeControls() {
+    auto* scroll = new QScrollArea(this);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidgetResizable(true);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    auto* column = new QWidget(scroll);
+    auto* left = new QVBoxLayout(column);
+    left->setContentsMargins(0, 0, 6, 0);
+    left->setSpacing(kSpacing);
+    left->addWidget(makeKnobs());
+    left->addWidget(makeCards());
+    left->addStretch(1);
+    scroll->setWidget(column);
+    scroll->setMaximumWidth(kLeftWidth + scroll->verticalScrollBar()->sizeHint().width());
+    scroll->setMinimumWidth(column->minimumSizeHint().width() +
+                            scroll->verticalScrollBar()->sizeHint().width());
+    return scroll;
 }
 
 QWidget* PlanPage::memoryPlot() const {
@@ -110,19 +158,37 @@ QWidget* PlanPage::makeKnobs() {
     column->setContentsMargins(12, 10, 12, 10);
     auto* grid = new QGridLayout;
     grid->setHorizontalSpacing(10);
-    grid->setVerticalSpacing(5);
+    grid->setVerticalSpacing(2);
     grid->setColumnStretch(1, 1);
     column->addWidget(makeLabel(QStringLiteral("Parallel layout and batch"), "section", card));
     column->addLayout(grid);
     for (const KnobInfo& info : knobTable())
         m_knobs.push_back(new KnobControl(m_plan, info.knob, *grid, card));
-    auto* hint = makeLabel(QStringLiteral("Sliders stop at legal values only. TP and PP keep the "
-                                          "number of devices; DP follows."),
+    column->addSpacing(4);
+    column->addWidget(makeChoices(card));
+    auto* hint = makeLabel(QStringLiteral("Sliders stop at legal values only. TP, CP and PP keep "
+                                          "the number of devices; DP follows."),
                            "faint", card);
     hint->setWordWrap(true);
     column->addSpacing(4);
     column->addWidget(hint);
     return card;
+}
+
+/// Short lists, two beside each other.
+QWidget* PlanPage::makeChoices(QWidget* card) {
+    auto* widget = new QWidget(card);
+    auto* grid = new QGridLayout(widget);
+    grid->setContentsMargins(0, 0, 0, 0);
+    grid->setHorizontalSpacing(10);
+    grid->setVerticalSpacing(4);
+    for (const ChoiceInfo& info : choiceTable()) {
+        const int number = static_cast<int>(m_choices.size());
+        m_choices.push_back(
+            new ChoiceControl(m_plan, info.choice, *grid, number / 2, 2 * (number % 2), widget));
+        grid->setColumnStretch(2 * (number % 2) + 1, 1);
+    }
+    return widget;
 }
 
 QWidget* PlanPage::makeAnswers() {
@@ -143,7 +209,36 @@ QWidget* PlanPage::makeAnswers() {
     layout->addLayout(heading);
     m_phases = new PhaseShareView(column);
     layout->addWidget(m_phases, 2);
+    layout->addWidget(makePins(column));
     return column;
+}
+
+/// The plan beside the pinned ones; shown once there are any.
+QWidget* PlanPage::makePins(QWidget* parent) {
+    m_pins = makeTable(&m_pinned, parent);
+    m_pins->setObjectName(QStringLiteral("pins"));
+    m_pins->setAccessibleName(QStringLiteral("Pinned plans"));
+    m_pins->setSelectionBehavior(QAbstractItemView::SelectColumns);
+    m_pins->setToolTip(
+        QStringLiteral("Bold: not as in the plan at hand. A double click puts the sliders to that "
+                       "plan; Delete unpins it."));
+    m_pins->verticalHeader()->show();
+    m_pins->verticalHeader()->setDefaultSectionSize(20);
+    connect(m_pins, &QTableView::doubleClicked, this,
+            [this](const QModelIndex& index) { m_pinned.choose(index.column()); });
+    auto* key = new QShortcut(QKeySequence(Qt::Key_Delete), m_pins);
+    key->setContext(Qt::WidgetShortcut);
+    connect(key, &QShortcut::activated, this,
+            [this] { m_pinned.unpin(m_pins->currentIndex().column()); });
+    return m_pins;
+}
+
+void PlanPage::takePins() {
+    const bool any = m_pinned.numPins() > 0;
+    m_pins->setVisible(any);
+    m_phases->setVisible(!any);
+    m_pins->setMinimumHeight(any ? 260 : 0);
+    m_pin->setEnabled(m_pinned.canPin());
 }
 
 void PlanPage::arrangeTiles() {
@@ -188,6 +283,8 @@ void PlanPage::takePlan() {
         showFault(QStringLiteral("No plan is open."));
         return;
     }
+    m_undo->setEnabled(m_plan.canUndo());
+    m_redo->setEnabled(m_plan.canRedo());
     const Plan& plan = m_plan.plan();
     m_model_card->setTitle(text(plan.model.name));
     m_model_card->setRows(modelCard(plan.model));
@@ -204,6 +301,7 @@ void PlanPage::takePlan() {
 void PlanPage::takePrediction() {
     if (!m_plan.hasPlan()) return;
     const Prediction* prediction = m_plan.prediction();
+    m_pin->setEnabled(m_pinned.canPin());
     if (prediction == nullptr) {
         for (MetricTile* tile : m_tiles) tile->clear();
         m_memory->clear();

@@ -7,10 +7,14 @@
 #include "ui/models/workbench.h"
 
 class QGridLayout;
+class QHBoxLayout;
 class QLabel;
+class QPushButton;
+class QTableView;
 
 namespace piper::ui {
 
+class ChoiceControl;
 class ColourLegend;
 class FactCard;
 class KnobControl;
@@ -28,6 +32,9 @@ public:
     [[nodiscard]] KnobControl* knob(Knob knob) const {
         return m_knobs[static_cast<std::size_t>(knob)];
     }
+    [[nodiscard]] ChoiceControl* choice(Choice choice) const {
+        return m_choices[static_cast<std::size_t>(choice)];
+    }
     [[nodiscard]] MetricTile* tile(std::size_t index) const { return m_tiles[index]; }
     [[nodiscard]] QWidget* memoryPlot() const;
 
@@ -39,7 +46,12 @@ protected:
 private:
     QWidget* makeCards();
     QWidget* makeKnobs();
+    QWidget* makeChoices(QWidget* card);
+    QWidget* makeControls();
     QWidget* makeAnswers();
+    QWidget* makePins(QWidget* parent);
+    [[nodiscard]] QHBoxLayout* makeHead();
+    void takePins();
     void arrangeTiles();
     void chooseModel();
     void choosePlan();
@@ -48,9 +60,15 @@ private:
     void showFault(const QString& message);
 
     PlanViewModel& m_plan;
+    PinnedPlansModel& m_pinned;
+    QPushButton* m_undo = nullptr;
+    QPushButton* m_redo = nullptr;
+    QPushButton* m_pin = nullptr;
+    QTableView* m_pins = nullptr;
     FactCard* m_model_card = nullptr;
     FactCard* m_cluster_card = nullptr;
     std::vector<KnobControl*> m_knobs;
+    std::vector<ChoiceControl*> m_choices;
     QGridLayout* m_tile_grid = nullptr;
     std::vector<MetricTile*> m_tiles;
     TextLine* m_layout_line = nullptr;
