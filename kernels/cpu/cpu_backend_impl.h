@@ -11,8 +11,8 @@
 
 namespace piper {
 
-/// cpu_backend.cpp: products, norms, activations, optimizer. cpu_rows.cpp: whatever moves or
-/// weighs rows, the router and the loss.
+/// cpu_backend.cpp: products, activations, optimizer. cpu_norms.cpp: norms, rotation. cpu_rows.cpp:
+/// whatever moves or weighs rows, and the loss. cpu_router.cpp: the router.
 class CpuBackend final : public Backend {
 public:
     CpuBackend(TaggedAllocator& allocator, std::unique_ptr<Gemm> gemm, Attention attention,
@@ -28,6 +28,9 @@ public:
     Status fill(Vector x, float value) override;
     Status add(ConstVector x, Vector y) override;
     Status scale(Vector x, float factor) override;
+    Status copyRows(ConstMatrix x, Matrix y) override;
+    Status copyBlocks(ConstMatrix x, ColumnBlocks from, Matrix y, ColumnBlocks to,
+                      std::int64_t blocks, std::int64_t width, Store store) override;
 
     Status embeddingForward(ConstIndices tokens, ConstMatrix table, Matrix out) override;
     Status embeddingWeightGrad(ConstIndices tokens, ConstMatrix dout, Matrix dtable) override;
@@ -38,6 +41,13 @@ public:
                             ConstVector inverse_rms, Matrix dx, Store store) override;
     Status rmsNormWeightGrad(ConstMatrix dy, ConstMatrix x, ConstVector inverse_rms,
                              Vector dweight) override;
+
+    Status layerNormForward(ConstMatrix x, ConstVector weight, ConstVector bias, float epsilon,
+                            Matrix y, Vector mean, Vector inverse) override;
+    Status layerNormInputGrad(ConstMatrix dy, ConstMatrix x, ConstVector weight, ConstVector mean,
+                              ConstVector inverse, Matrix dx, Store store) override;
+    Status layerNormWeightGrad(ConstMatrix dy, ConstMatrix x, ConstVector mean, ConstVector inverse,
+                               Vector dweight, Vector dbias) override;
 
     Status rotaryForward(const RotaryShape& shape, Matrix x) override;
     Status rotaryInputGrad(const RotaryShape& shape, Matrix dx) override;
@@ -59,6 +69,10 @@ public:
     Status swigluInputGrad(ConstMatrix dout, ConstMatrix gate_up, Matrix dgate_up) override;
     Status geluForward(ConstMatrix x, Matrix out) override;
     Status geluInputGrad(ConstMatrix dout, ConstMatrix x, Matrix dx) override;
+
+    Status gateRowsForward(ConstVector gate, ConstMatrix x, Matrix y, Store store) override;
+    Status gateRowsInputGrad(ConstMatrix dy, ConstVector gate, ConstMatrix x, Matrix dx,
+                             Vector dgate) override;
 
     Status attentionForward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k,
                             ConstMatrix v, Matrix o, Vector lse) override;
@@ -93,6 +107,7 @@ public:
                  Vector first_moment, Vector second_moment) override;
 
 private:
+    void choose(const RouterShape& shape, const float* scores, std::int32_t* experts);
     Status rotate(const RotaryShape& shape, Matrix x, float sign);
     Status prepareAngles(const RotaryShape& shape);
     /// Counts elements of f32 read or written.
@@ -106,6 +121,8 @@ private:
     const Loops& m_loops;
     WorkCounter m_work;
     RotaryShape m_angles_of{.seq_len = 0};
+    std::vector<float> m_selection;  ///< [E] scores that experts are chosen by
+    std::vector<std::int32_t> m_group_of_expert;
     Buffer m_angles;  ///< [2, seq_len, head_dim / 2]: cosines, then sines
 };
 

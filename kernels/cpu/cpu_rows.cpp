@@ -21,69 +21,6 @@ void copyRow(const float* from, float* to, std::int64_t n) {
     std::memcpy(to, from, at(n) * sizeof(float));
 }
 
-/// The k largest of scores, ties to the lower number, largest first.
-void chooseTop(const float* scores, std::int64_t num_experts, std::int64_t k,
-               std::int32_t* experts) {
-    for (std::int64_t j = 0; j < k; ++j) {
-        std::int32_t best = -1;
-        for (std::int32_t e = 0; e < static_cast<std::int32_t>(num_experts); ++e) {
-            if (std::find(experts, experts + j, e) != experts + j) continue;
-            if (best < 0 || scores[e] > scores[best]) best = e;
-        }
-        experts[j] = best;
-    }
-}
-
-Status checkExperts(const RouterShape& shape, ConstIndices experts) {
-    for (std::size_t i = 0; i < experts.size(); ++i)
-        if (experts[i] < 0 || experts[i] >= shape.num_experts)
-            return fail(ErrorCode::InvalidInput, "replayed expert {} of slot {} is outside 0..{}",
-                        experts[i], i, shape.num_experts - 1);
-    return {};
-}
-
-float chosenSum(const RouterShape& shape, const float* scores, const std::int32_t* experts) {
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < shape.router_topk; ++j) sum += scores[experts[j]];
-    return sum;
-}
-
-void chosenWeights(const RouterShape& shape, const float* scores, const std::int32_t* experts,
-                   float* weights) {
-    const auto factor = static_cast<float>(shape.routed_scaling_factor);
-    const float norm =
-        shape.norm_topk_prob ? factor / (chosenSum(shape, scores, experts) + 1e-20F) : factor;
-    for (std::int64_t j = 0; j < shape.router_topk; ++j) weights[j] = norm * scores[experts[j]];
-}
-
-/// dscores += what the chosen weights ask for.
-void weightsGrad(const RouterShape& shape, const float* scores, const std::int32_t* experts,
-                 const float* dweights, float* dscores) {
-    const auto factor = static_cast<float>(shape.routed_scaling_factor);
-    float norm = factor;
-    float mean = 0.0F;
-    if (shape.norm_topk_prob) {
-        const float sum = chosenSum(shape, scores, experts) + 1e-20F;
-        for (std::int64_t j = 0; j < shape.router_topk; ++j)
-            mean += dweights[j] * scores[experts[j]] / sum;
-        norm = factor / sum;
-    }
-    for (std::int64_t j = 0; j < shape.router_topk; ++j)
-        dscores[experts[j]] += norm * (dweights[j] - mean);
-}
-
-/// In place: gradients of scores become gradients of logits.
-void scoresGrad(const RouterShape& shape, const float* scores, float* d) {
-    if (shape.scoring == ScoringFunction::Sigmoid) {
-        for (std::int64_t e = 0; e < shape.num_experts; ++e)
-            d[e] = d[e] * scores[e] * (1.0F - scores[e]);
-        return;
-    }
-    float mean = 0.0F;
-    for (std::int64_t e = 0; e < shape.num_experts; ++e) mean += d[e] * scores[e];
-    for (std::int64_t e = 0; e < shape.num_experts; ++e) d[e] = scores[e] * (d[e] - mean);
-}
-
 Status checkTokens(ConstIndices tokens, std::int64_t vocab, bool allow_negative) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
         if (tokens[i] >= vocab || (tokens[i] < 0 && !allow_negative))
@@ -110,60 +47,6 @@ Status CpuBackend::embeddingWeightGrad(ConstIndices tokens, ConstMatrix dout, Ma
     for (std::int64_t r = 0; r < dout.rows; ++r)
         m_loops.add(dout.cols, dout.row(r), dtable.row(tokens[at(r)]));
     touch(3 * dout.size());
-    return {};
-}
-
-Status CpuBackend::routerForward(const RouterShape& shape, RouterMode mode, ConstMatrix logits,
-                                 Matrix scores, Indices experts, Matrix weights) {
-    PIPER_CHECK(logits.cols == shape.num_experts && scores.cols == logits.cols);
-    PIPER_CHECK(scores.rows == logits.rows && weights.rows == logits.rows);
-    PIPER_CHECK(weights.cols == shape.router_topk && shape.router_topk <= shape.num_experts);
-    PIPER_CHECK(length(experts.size()) == weights.size());
-    if (mode == RouterMode::Replay) PIPER_TRY(checkExperts(shape, experts));
-    for (std::int64_t r = 0; r < logits.rows; ++r) {
-        float* row = scores.row(r);
-        float sum = 0.0F;
-        if (shape.scoring == ScoringFunction::Softmax) {
-            copyRow(logits.row(r), row, logits.cols);
-            sum = m_loops.expRow(logits.cols, m_loops.rowMax(logits.cols, row), row);
-            m_loops.scale(logits.cols, 1.0F / sum, row);
-        } else {
-            for (std::int64_t e = 0; e < logits.cols; ++e)
-                sum += row[e] = 1.0F / (1.0F + std::exp(-logits.at(r, e)));
-        }
-        if (!std::isfinite(sum)) {
-            Error error =
-                fail(ErrorCode::External, "the router's logits of row {} are not finite", r);
-            error.hint = "the run has diverged: lower the learning rate";
-            return error;
-        }
-        std::int32_t* chosen = experts.data() + r * shape.router_topk;
-        if (mode == RouterMode::Choose)
-            chooseTop(row, shape.num_experts, shape.router_topk, chosen);
-        chosenWeights(shape, row, chosen, weights.row(r));
-    }
-    touch(2 * logits.size() + 2 * weights.size());
-    return {};
-}
-
-Status CpuBackend::routerInputGrad(const RouterShape& shape, ConstMatrix scores,
-                                   ConstIndices experts, ConstMatrix dweights, ConstVector dscore,
-                                   Matrix dlogits) {
-    PIPER_CHECK(scores.cols == shape.num_experts && dlogits.cols == scores.cols);
-    PIPER_CHECK(dlogits.rows == scores.rows && dweights.rows == scores.rows);
-    PIPER_CHECK(dweights.cols == shape.router_topk && length(experts.size()) == dweights.size());
-    PIPER_CHECK(dscore.empty() || length(dscore.size()) == scores.cols);
-    for (std::int64_t r = 0; r < scores.rows; ++r) {
-        float* d = dlogits.row(r);
-        if (dscore.empty())
-            std::fill_n(d, scores.cols, 0.0F);
-        else
-            copyRow(dscore.data(), d, scores.cols);
-        weightsGrad(shape, scores.row(r), experts.data() + r * shape.router_topk, dweights.row(r),
-                    d);
-        scoresGrad(shape, scores.row(r), d);
-    }
-    touch(2 * scores.size() + 2 * dweights.size());
     return {};
 }
 
@@ -199,8 +82,12 @@ Status CpuBackend::permuteForward(ConstMatrix x, ConstIndices slot_of_row, std::
                                   Matrix rows) {
     PIPER_CHECK(rows.rows == length(slot_of_row.size()) && rows.cols == x.cols);
     for (std::int64_t r = 0; r < rows.rows; ++r) {
+        if (slot_of_row[at(r)] < 0) {
+            std::fill_n(rows.row(r), rows.cols, 0.0F);
+            continue;
+        }
         const std::int64_t token = slot_of_row[at(r)] / router_topk;
-        PIPER_CHECK(token >= 0 && token < x.rows);
+        PIPER_CHECK(token < x.rows);
         copyRow(x.row(token), rows.row(r), x.cols);
     }
     touch(2 * rows.size() + rows.rows);
@@ -281,14 +168,66 @@ Status CpuBackend::crossEntropyInputGrad(Matrix logits, ConstIndices targets, Co
     PIPER_TRY(checkTokens(targets, logits.cols, true));
     for (std::int64_t r = 0; r < logits.rows; ++r) {
         float* row = logits.row(r);
-        if (targets[at(r)] < 0) {
+        const std::int32_t target = targets[at(r)];
+        if (target < 0 && target != kTargetElsewhere) {
             std::fill_n(row, logits.cols, 0.0F);
             continue;
         }
         m_loops.expScaledRow(logits.cols, lse[at(r)], scale, row);
-        row[targets[at(r)]] -= scale;
+        if (target >= 0) row[target] -= scale;
     }
     touch(2 * logits.size() + 2 * logits.rows);
+    return {};
+}
+
+Status CpuBackend::copyRows(ConstMatrix x, Matrix y) {
+    PIPER_CHECK(x.rows == y.rows && x.cols == y.cols);
+    if (x.size() > 0) copyRow(x.data, y.data, x.size());
+    touch(2 * x.size());
+    return {};
+}
+
+Status CpuBackend::copyBlocks(ConstMatrix x, ColumnBlocks from, Matrix y, ColumnBlocks to,
+                              std::int64_t blocks, std::int64_t width, Store store) {
+    PIPER_CHECK(x.rows == y.rows && blocks >= 0 && width >= 0);
+    PIPER_CHECK(from.first >= 0 && from.first + (blocks - 1) * from.stride + width <= x.cols);
+    PIPER_CHECK(to.first >= 0 && to.first + (blocks - 1) * to.stride + width <= y.cols);
+    for (std::int64_t r = 0; r < x.rows; ++r)
+        for (std::int64_t b = 0; b < blocks; ++b) {
+            const float* source = x.row(r) + from.first + b * from.stride;
+            float* target = y.row(r) + to.first + b * to.stride;
+            if (store == Store::Overwrite)
+                copyRow(source, target, width);
+            else
+                m_loops.add(width, source, target);
+        }
+    touch((store == Store::Accumulate ? 3 : 2) * x.rows * blocks * width);
+    return {};
+}
+
+Status CpuBackend::gateRowsForward(ConstVector gate, ConstMatrix x, Matrix y, Store store) {
+    PIPER_CHECK(length(gate.size()) == x.rows && x.rows == y.rows && x.cols == y.cols);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+        const float open = 1.0F / (1.0F + std::exp(-gate[at(r)]));
+        if (store == Store::Overwrite)
+            m_loops.copyScaled(x.cols, open, x.row(r), y.row(r));
+        else
+            m_loops.addScaled(x.cols, open, x.row(r), y.row(r));
+    }
+    touch((store == Store::Accumulate ? 3 : 2) * x.size() + x.rows);
+    return {};
+}
+
+Status CpuBackend::gateRowsInputGrad(ConstMatrix dy, ConstVector gate, ConstMatrix x, Matrix dx,
+                                     Vector dgate) {
+    PIPER_CHECK(length(gate.size()) == x.rows && dy.rows == x.rows && dy.cols == x.cols);
+    PIPER_CHECK(dx.rows == x.rows && dx.cols == x.cols && dgate.size() == gate.size());
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+        const float open = 1.0F / (1.0F + std::exp(-gate[at(r)]));
+        dgate[at(r)] = open * (1.0F - open) * m_loops.dot(x.cols, dy.row(r), x.row(r));
+        m_loops.copyScaled(x.cols, open, dy.row(r), dx.row(r));
+    }
+    touch(3 * x.size() + 2 * x.rows);
     return {};
 }
 

@@ -40,6 +40,16 @@ struct Loops {
     /// dweight += dy * x * inverse_rms
     void (*rmsNormWeightGradRow)(std::int64_t n, const float* dy, const float* x, float inverse_rms,
                                  float* dweight);
+    struct Moments {
+        float mean, inverse;  ///< inverse standard deviation
+    };
+    Moments (*layerNormRow)(std::int64_t n, const float* x, const float* weight, const float* bias,
+                            float epsilon, float* y);
+    void (*layerNormInputGradRow)(std::int64_t n, const float* dy, const float* x,
+                                  const float* weight, Moments moments, bool accumulate, float* dx);
+    /// dweight += dy * (x - mean) * inverse; dbias += dy
+    void (*layerNormWeightGradRow)(std::int64_t n, const float* dy, const float* x, Moments moments,
+                                   float* dweight, float* dbias);
     /// One head of 2 * half elements turns by the angles; sign -1 turns back.
     void (*rotaryHead)(std::int64_t half, const float* cosine, const float* sine, float sign,
                        float* x);

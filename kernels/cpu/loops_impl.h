@@ -136,6 +136,48 @@ void rmsNormWeightGradRow(std::int64_t n, const float* __restrict dy, const floa
     for (std::int64_t i = 0; i < n; ++i) dweight[i] += dy[i] * x[i] * inverse_rms;
 }
 
+Loops::Moments layerNormRow(std::int64_t n, const float* __restrict x,
+                            const float* __restrict weight, const float* __restrict bias,
+                            float epsilon, float* __restrict y) {
+    float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i) sum += x[i];
+    const float mean = sum / static_cast<float>(n);
+    float squares = 0.0F;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+    return {mean, inverse};
+}
+
+/// With u = (x - mean) inv and g = dy w: dx = inv (g - mean(g) - u mean(g u))
+void layerNormInputGradRow(std::int64_t n, const float* __restrict dy, const float* __restrict x,
+                           const float* __restrict weight, Loops::Moments m, bool accumulate,
+                           float* __restrict dx) {
+    float sum = 0.0F, dot = 0.0F;
+#pragma omp simd reduction(+ : sum, dot)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const float g = dy[i] * weight[i];
+        sum += g;
+        dot += g * (x[i] - m.mean);
+    }
+    const float mean = sum / static_cast<float>(n);
+    const float pull = dot * m.inverse * m.inverse / static_cast<float>(n);
+    if (accumulate)
+        for (std::int64_t i = 0; i < n; ++i)
+            dx[i] += m.inverse * (dy[i] * weight[i] - mean - (x[i] - m.mean) * pull);
+    else
+        for (std::int64_t i = 0; i < n; ++i)
+            dx[i] = m.inverse * (dy[i] * weight[i] - mean - (x[i] - m.mean) * pull);
+}
+
+void layerNormWeightGradRow(std::int64_t n, const float* __restrict dy, const float* __restrict x,
+                            Loops::Moments m, float* __restrict dweight, float* __restrict dbias) {
+    for (std::int64_t i = 0; i < n; ++i) dweight[i] += dy[i] * (x[i] - m.mean) * m.inverse;
+    for (std::int64_t i = 0; i < n; ++i) dbias[i] += dy[i];
+}
+
 void rotaryHead(std::int64_t half, const float* __restrict cosine, const float* __restrict sine,
                 float sign, float* __restrict x) {
 #pragma omp simd
@@ -207,6 +249,9 @@ extern const Loops PIPER_LOOPS_TABLE = {
     .rmsNormRow = rmsNormRow,
     .rmsNormInputGradRow = rmsNormInputGradRow,
     .rmsNormWeightGradRow = rmsNormWeightGradRow,
+    .layerNormRow = layerNormRow,
+    .layerNormInputGradRow = layerNormInputGradRow,
+    .layerNormWeightGradRow = layerNormWeightGradRow,
     .rotaryHead = rotaryHead,
     .swigluRow = swigluRow,
     .swigluGradRow = swigluGradRow,

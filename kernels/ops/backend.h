@@ -40,6 +40,14 @@ public:
     /// x *= factor
     virtual Status scale(Vector x, float factor) = 0;
 
+    /// y = x
+    virtual Status copyRows(ConstMatrix x, Matrix y) = 0;
+    /// For every row r and block b of `blocks`: y[r, to.first + b to.stride + i] (+)=
+    /// x[r, from.first + b from.stride + i], i < width. A stride of 0 repeats one block of x, or
+    /// adds all blocks to one of y (then with Accumulate).
+    virtual Status copyBlocks(ConstMatrix x, ColumnBlocks from, Matrix y, ColumnBlocks to,
+                              std::int64_t blocks, std::int64_t width, Store store) = 0;
+
     // ---- embedding: table [vocab, h], tokens [t], out [t, h]
     virtual Status embeddingForward(ConstIndices tokens, ConstMatrix table, Matrix out) = 0;
     virtual Status embeddingWeightGrad(ConstIndices tokens, ConstMatrix dout, Matrix dtable) = 0;
@@ -51,6 +59,15 @@ public:
                                     ConstVector inverse_rms, Matrix dx, Store store) = 0;
     virtual Status rmsNormWeightGrad(ConstMatrix dy, ConstMatrix x, ConstVector inverse_rms,
                                      Vector dweight) = 0;
+
+    // ---- LayerNorm over rows: y = (x - mean) * inverse * weight + bias
+    virtual Status layerNormForward(ConstMatrix x, ConstVector weight, ConstVector bias,
+                                    float epsilon, Matrix y, Vector mean, Vector inverse) = 0;
+    virtual Status layerNormInputGrad(ConstMatrix dy, ConstMatrix x, ConstVector weight,
+                                      ConstVector mean, ConstVector inverse, Matrix dx,
+                                      Store store) = 0;
+    virtual Status layerNormWeightGrad(ConstMatrix dy, ConstMatrix x, ConstVector mean,
+                                       ConstVector inverse, Vector dweight, Vector dbias) = 0;
 
     // ---- rotary embedding, in place; the input gradient turns back
     virtual Status rotaryForward(const RotaryShape& shape, Matrix x) = 0;
@@ -82,6 +99,13 @@ public:
     virtual Status geluForward(ConstMatrix x, Matrix out) = 0;
     virtual Status geluInputGrad(ConstMatrix dout, ConstMatrix x, Matrix dx) = 0;
 
+    /// Gated rows: y[r] (+)= sigmoid(gate[r]) * x[r].
+    virtual Status gateRowsForward(ConstVector gate, ConstMatrix x, Matrix y, Store store) = 0;
+    /// dx[r] = sigmoid(gate[r]) * dy[r]; dgate[r] = the slope of sigmoid(gate[r]) times dy[r] .
+    /// x[r].
+    virtual Status gateRowsInputGrad(ConstMatrix dy, ConstVector gate, ConstMatrix x, Matrix dx,
+                                     Vector dgate) = 0;
+
     // ---- attention; the s x s matrix never exists, lse [batch, heads, s] is kept
     virtual Status attentionForward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k,
                                     ConstMatrix v, Matrix o, Vector lse) = 0;
@@ -108,7 +132,8 @@ public:
     virtual Status scatterRows(ConstMatrix x, ConstIndices index, Matrix y) = 0;
 
     // ---- permute, unpermute and combine over a Permutation (kernels/ops/permutation.h)
-    /// rows[r] = x[slot_of_row[r] / k].
+    /// rows[r] = x[slot_of_row[r] / k]; a negative slot (room of an expert that nobody took) makes
+    /// a row of zeros.
     virtual Status permuteForward(ConstMatrix x, ConstIndices slot_of_row, std::int64_t router_topk,
                                   Matrix rows) = 0;
     /// dx[token] (+)= sum over its slots of drows[row_of_slot[slot]], slots in order.
@@ -123,7 +148,10 @@ public:
     virtual Status combineInputGrad(ConstMatrix dy, ConstMatrix rows, ConstIndices row_of_slot,
                                     ConstMatrix weights, Matrix drows, Matrix dweights) = 0;
 
-    // ---- loss: logits [t, vocab]; a negative target does not count
+    // ---- loss: logits [t, vocab]; a negative target does not count, but kTargetElsewhere: its
+    // target is in another rank's part of the vocabulary, so that its row has a softmax all the
+    // same
+    static constexpr std::int32_t kTargetElsewhere = -(1 << 30);
     /// loss_sum = sum of -log p(target); lse [t] is kept. Divide by the global tokens yourself.
     virtual Status crossEntropyForward(ConstMatrix logits, ConstIndices targets, Vector lse,
                                        double& loss_sum) = 0;

@@ -25,7 +25,13 @@ enum class WeightTensor : std::uint32_t {
     DenseGate = 12,
     DenseUp = 13,
     DenseDown = 14,
-    Head = 15
+    Head = 15,
+    QueryDown = 16,  ///< multi-head latent attention: to the compressed query
+    QueryUp = 17,
+    KeyValueDown = 18,
+    KeyValueUp = 19,
+    SharedExpertGate = 20,
+    Position = 21
 };
 
 /// Which tensor of the whole model an element belongs to; layer and expert are those of the model,

@@ -18,6 +18,21 @@ namespace piper {
                                      Indices slot_of_row, Indices row_of_slot,
                                      std::span<std::int64_t> offsets);
 
+/// The same with `capacity` rows for every expert, filled or not: an expert takes its first
+/// `capacity` slots and drops the others. slot_of_row [num_experts * capacity], -1 for room that
+/// nobody took; row_of_slot [t * k], -1 for a dropped slot. Returns the slots dropped.
+/// Errors: InvalidInput names an expert out of range.
+[[nodiscard]] Result<std::int64_t> makeCapacityPermutation(ConstIndices experts,
+                                                           std::int64_t num_experts,
+                                                           std::int64_t capacity,
+                                                           Indices slot_of_row,
+                                                           Indices row_of_slot);
+
+/// Rows of one expert out of `slots` slots over num_experts under a capacity factor, rounded up; at
+/// least 1.
+[[nodiscard]] std::int64_t expertCapacity(std::int64_t slots, std::int64_t num_experts,
+                                          double capacity_factor);
+
 /// Order of received rows by local expert. Rows arrive source by source, each source's sorted by
 /// local expert: counts [sources * local_experts]. row_of_sorted [sum of counts] names, for each
 /// row in expert order (sources in order within an expert), the received row; use gatherRows with

@@ -91,8 +91,59 @@ NormGrad rmsNormGrad(const Tensor& dy, const Tensor& x, const Tensor& weight, do
     return out;
 }
 
+namespace {
+
+struct RowMoments {
+    double mean = 0.0, inverse = 0.0;
+};
+
+RowMoments momentsOf(const Tensor& x, std::int64_t r, double epsilon) {
+    const auto n = static_cast<double>(x.cols);
+    RowMoments out;
+    for (std::int64_t c = 0; c < x.cols; ++c) out.mean += x.at(r, c) / n;
+    double variance = 0.0;
+    for (std::int64_t c = 0; c < x.cols; ++c)
+        variance += (x.at(r, c) - out.mean) * (x.at(r, c) - out.mean) / n;
+    out.inverse = 1.0 / std::sqrt(variance + epsilon);
+    return out;
+}
+
+}  // namespace
+
+Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+    Tensor y = x;
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+        const RowMoments m = momentsOf(x, r, epsilon);
+        for (std::int64_t c = 0; c < x.cols; ++c)
+            y.at(r, c) = (x.at(r, c) - m.mean) * m.inverse * weight.at(0, c) + bias.at(0, c);
+    }
+    return y;
+}
+
+/// Through the definition: dx_j = sum over i of dy_i w_i d(norm_i)/dx_j.
+LayerNormGrad layerNormGrad(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                            double epsilon) {
+    LayerNormGrad out{Tensor(x.rows, x.cols), Tensor(1, x.cols), Tensor(1, x.cols)};
+    const auto n = static_cast<double>(x.cols);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+        const RowMoments m = momentsOf(x, r, epsilon);
+        for (std::int64_t i = 0; i < x.cols; ++i) {
+            const double norm = (x.at(r, i) - m.mean) * m.inverse;
+            out.dweight.at(0, i) += dy.at(r, i) * norm;
+            out.dbias.at(0, i) += dy.at(r, i);
+            for (std::int64_t j = 0; j < x.cols; ++j) {
+                const double other = (x.at(r, j) - m.mean) * m.inverse;
+                const double slope =
+                    m.inverse * ((i == j ? 1.0 : 0.0) - 1.0 / n - norm * other / n);
+                out.dx.at(r, j) += dy.at(r, i) * weight.at(0, i) * slope;
+            }
+        }
+    }
+    return out;
+}
+
 Tensor rotary(const RotaryShape& s, const Tensor& x, double sign) {
-    Tensor y(x.rows, x.cols);
+    Tensor y = x;
     const std::int64_t half = s.head_dim / 2;
     for (std::int64_t r = 0; r < x.rows; ++r)
         for (std::int64_t h = 0; h < s.num_heads; ++h)
@@ -100,7 +151,7 @@ Tensor rotary(const RotaryShape& s, const Tensor& x, double sign) {
                 const double angle = sign * static_cast<double>(r % s.seq_len) *
                                      std::pow(s.theta, -2.0 * static_cast<double>(i) /
                                                            static_cast<double>(s.head_dim));
-                const std::int64_t c = h * s.head_dim + i;
+                const std::int64_t c = h * (s.stride > 0 ? s.stride : s.head_dim) + s.first + i;
                 const double a = x.at(r, c);
                 const double b = x.at(r, c + half);
                 y.at(r, c) = a * std::cos(angle) - b * std::sin(angle);
@@ -186,6 +237,25 @@ Tensor swigluGrad(const Tensor& dout, const Tensor& gate_up) {
                 dout.at(r, c) * gate_up.at(r, dout.cols + c) * (s + gate * s * (1.0 - s));
             out.at(r, dout.cols + c) = dout.at(r, c) * gate * s;
         }
+    return out;
+}
+
+Tensor gateRows(const Tensor& gate, const Tensor& x) {
+    Tensor out = x;
+    for (std::int64_t r = 0; r < x.rows; ++r)
+        for (std::int64_t c = 0; c < x.cols; ++c) out.at(r, c) *= logistic(gate.at(r, 0));
+    return out;
+}
+
+GateGrad gateRowsGrad(const Tensor& dy, const Tensor& gate, const Tensor& x) {
+    GateGrad out{Tensor(x.rows, 1), dy};
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+        const double s = logistic(gate.at(r, 0));
+        for (std::int64_t c = 0; c < x.cols; ++c) {
+            out.dgate.at(r, 0) += dy.at(r, c) * x.at(r, c) * s * (1.0 - s);
+            out.dx.at(r, c) *= s;
+        }
+    }
     return out;
 }
 
@@ -302,22 +372,73 @@ AttentionGrad attentionGrad(const AttentionShape& s, const Tensor& q, const Tens
     return out;
 }
 
+namespace {
+
+/// The best `keep` of `scores`, ties to the lower index, best first.
+std::vector<std::int32_t> bestOf(const std::vector<double>& scores, std::int64_t keep) {
+    std::vector<std::int32_t> order(scores.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+        return scores[index(a)] > scores[index(b)];
+    });
+    order.resize(index(keep));
+    return order;
+}
+
+/// Experts outside the `keep` groups with the highest sums of their `best` best fall to -infinity.
+void keepBestGroups(std::vector<double>& scores, const std::vector<std::int64_t>& group,
+                    std::int64_t groups, std::int64_t keep, std::int64_t best) {
+    std::vector<double> sums(index(groups), 0.0);
+    for (std::int64_t g = 0; g < groups; ++g) {
+        std::vector<double> own;
+        for (std::size_t e = 0; e < scores.size(); ++e)
+            if (group[e] == g && std::isfinite(scores[e])) own.push_back(scores[e]);
+        std::sort(own.rbegin(), own.rend());
+        if (own.empty()) sums[index(g)] = -INFINITY;
+        for (std::size_t i = 0; i < own.size() && i < index(best); ++i) sums[index(g)] += own[i];
+    }
+    const std::vector<std::int32_t> kept = bestOf(sums, std::min(keep, groups));
+    for (std::size_t e = 0; e < scores.size(); ++e) {
+        const bool in = std::count(kept.begin(), kept.end(), group[e]) > 0;
+        if (!in) scores[e] = -INFINITY;
+    }
+}
+
+/// The experts of one token whose scores these are.
+std::vector<std::int32_t> chosen(const RouterShape& s, std::vector<double> scores) {
+    for (std::size_t e = 0; e < s.bias.size(); ++e) scores[e] += static_cast<double>(s.bias[e]);
+    std::vector<std::int64_t> group;
+    if (s.num_groups > 1) {
+        const std::int64_t size = s.num_experts / s.num_groups;
+        for (std::int64_t e = 0; e < s.num_experts; ++e) group.push_back(e / size);
+        keepBestGroups(scores, group, s.num_groups, s.topk_groups, s.bias.empty() ? 1 : 2);
+    }
+    if (s.node_limit > 0) {
+        group.assign(s.node_of_expert.begin(), s.node_of_expert.end());
+        const std::int64_t nodes = 1 + *std::max_element(group.begin(), group.end());
+        keepBestGroups(scores, group, nodes, s.node_limit,
+                       (s.router_topk + s.node_limit - 1) / s.node_limit);
+    }
+    return bestOf(scores, s.router_topk);
+}
+
+}  // namespace
+
 RouterResult router(const RouterShape& s, const Tensor& logits, const Ids& replay) {
     RouterResult out{Tensor(logits.rows, logits.cols), Tensor(logits.rows, s.router_topk), replay};
     const bool choose = replay.empty();
     for (std::int64_t r = 0; r < logits.rows; ++r) {
-        std::vector<std::int32_t> order(index(s.num_experts));
+        std::vector<double> scores;
         for (std::int64_t e = 0; e < s.num_experts; ++e) {
             out.scores.at(r, e) = s.scoring == ScoringFunction::Softmax
                                       ? std::exp(logits.at(r, e) - logSumExp(logits, r))
                                       : logistic(logits.at(r, e));
-            order[index(e)] = static_cast<std::int32_t>(e);
+            scores.push_back(out.scores.at(r, e));
         }
-        std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-            return logits.at(r, a) > logits.at(r, b);
-        });
-        if (choose)
-            out.experts.insert(out.experts.end(), order.begin(), order.begin() + s.router_topk);
+        if (choose) {
+            const std::vector<std::int32_t> picked = chosen(s, std::move(scores));
+            out.experts.insert(out.experts.end(), picked.begin(), picked.end());
+        }
         double sum = 0.0;
         for (std::int64_t j = 0; j < s.router_topk; ++j)
             sum += out.scores.at(r, out.experts[index(r * s.router_topk + j)]);
@@ -360,7 +481,8 @@ Tensor routerGrad(const RouterShape& s, const RouterResult& forward, const Tenso
 Tensor permute(const Tensor& x, const Ids& slot_of_row, std::int64_t router_topk) {
     Tensor rows(std::int64_t(slot_of_row.size()), x.cols);
     for (std::int64_t r = 0; r < rows.rows; ++r)
-        rows.place(r, x.slice(slot_of_row[index(r)] / router_topk, 1));
+        if (slot_of_row[index(r)] >= 0)
+            rows.place(r, x.slice(slot_of_row[index(r)] / router_topk, 1));
     return rows;
 }
 

@@ -47,6 +47,15 @@ struct NormGrad {
 [[nodiscard]] NormGrad rmsNormGrad(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                    double epsilon);
 
+/// weight, bias [1, cols].
+[[nodiscard]] Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               double epsilon);
+struct LayerNormGrad {
+    Tensor dx, dweight, dbias;
+};
+[[nodiscard]] LayerNormGrad layerNormGrad(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                          double epsilon);
+
 /// sign -1 is the gradient.
 [[nodiscard]] Tensor rotary(const RotaryShape& shape, const Tensor& x, double sign);
 
@@ -63,6 +72,13 @@ struct NormGrad {
 [[nodiscard]] Tensor swigluGrad(const Tensor& dout, const Tensor& gate_up);
 [[nodiscard]] Tensor gelu(const Tensor& x);
 [[nodiscard]] Tensor geluGrad(const Tensor& dout, const Tensor& x);
+
+/// sigmoid(gate[r]) * x[r]; gate [rows, 1].
+[[nodiscard]] Tensor gateRows(const Tensor& gate, const Tensor& x);
+struct GateGrad {
+    Tensor dgate, dx;
+};
+[[nodiscard]] GateGrad gateRowsGrad(const Tensor& dy, const Tensor& gate, const Tensor& x);
 
 /// lse [batch * heads, seq_len].
 struct AttentionResult {

@@ -50,6 +50,11 @@ struct BasicMatrix {
 using Matrix = BasicMatrix<float>;
 using ConstMatrix = BasicMatrix<const float>;
 
+/// Blocks of columns at equal distances.
+struct ColumnBlocks {
+    std::int64_t first = 0, stride = 0;
+};
+
 /// Whether an output is set or added to.
 enum class Store { Overwrite, Accumulate };
 

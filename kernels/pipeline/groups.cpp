@@ -39,6 +39,12 @@ Result<RankGroups> makeGroups(const Plan& plan, Transport& transport) {
     PIPER_ASSIGN(groups.ep, transport.makeGroup(grid.group(groups.rank, "ep")));
     PIPER_ASSIGN(groups.dp, transport.makeGroup(replicas(plan, grid, groups.rank, "dp")));
     PIPER_ASSIGN(groups.edp, transport.makeGroup(replicas(plan, grid, groups.rank, "edp")));
+    if (plan.layout.tp > 1) {
+        PIPER_ASSIGN(groups.tp, transport.makeGroup(grid.group(groups.rank, "tp")));
+    }
+    if (plan.layout.etp > 1) {
+        PIPER_ASSIGN(groups.etp, transport.makeGroup(grid.group(groups.rank, "etp")));
+    }
     return groups;
 }
 

@@ -15,6 +15,7 @@ struct RankGroups {
     /// dp and edp hold every replica of this rank's weights: those of the other copy of a
     /// bidirectional pipeline too.
     std::unique_ptr<Communicator> pp, ep, dp, edp;
+    std::unique_ptr<Communicator> tp, etp;  ///< null for one rank
 
     [[nodiscard]] StageId stage() const { return StageId(static_cast<std::int32_t>(place.pp)); }
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The forward of a mixture-of-experts block; its gradients are in moe_gradient.cpp.
 #include "kernels/pipeline/moe_block.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/ops/permutation.h"
 
@@ -9,27 +11,36 @@ namespace piper {
 namespace {
 
 constexpr MemoryTerm kRouter = MemoryTerm::RouterActivation;
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
 constexpr auto kIndexBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
 
 }  // namespace
 
-MoeBlock::MoeBlock(BlockContext context, AllToAll& exchange,
+MoeBlock::MoeBlock(BlockContext context, AllToAll& exchange, ExpertSlices slices,
                    const std::vector<std::int64_t>& owners)
-    : m_context(context), m_exchange(exchange), m_position(owners.size()) {
-    const std::int64_t ranks = exchange.topology().size();
-    m_local_experts = static_cast<std::int64_t>(owners.size()) / ranks;
-    std::vector<std::int64_t> held(static_cast<std::size_t>(ranks), 0);
+    : m_context(context), m_exchange(exchange), m_slices(slices), m_position(owners.size()) {
+    const ExchangeTopology& topology = exchange.topology();
+    m_local_experts = static_cast<std::int64_t>(owners.size()) / topology.size();
+    std::vector<std::int64_t> held(static_cast<std::size_t>(topology.size()), 0);
     for (std::size_t e = 0; e < owners.size(); ++e) {
         std::int64_t& place = held[static_cast<std::size_t>(owners[e])];
         m_position[e] = static_cast<std::int32_t>(owners[e] * m_local_experts + place++);
+        m_node_of_expert.push_back(static_cast<std::int32_t>(topology.node(owners[e])));
     }
 }
 
-RouterShape MoeBlock::routerShape() const {
+RouterShape MoeBlock::routerShape(const LayerTensors& w) const {
     const MoeSpec& moe = spec();
-    return {moe.num_experts, moe.router_topk, moe.scoring, moe.norm_topk_prob,
-            moe.routed_scaling_factor};
+    RouterShape shape{moe.num_experts, moe.router_topk, moe.scoring, moe.norm_topk_prob,
+                      moe.routed_scaling_factor};
+    shape.num_groups = moe.num_groups;
+    shape.topk_groups = moe.topk_groups;
+    shape.bias = w.router_bias;
+    const std::int64_t limit = m_context.plan.all_to_all.node_limit;
+    if (limit > 0 && limit < m_exchange.topology().numNodes()) {
+        shape.node_limit = limit;
+        shape.node_of_expert = m_node_of_expert;
+    }
+    return shape;
 }
 Result<Buffer> MoeBlock::rowsBuffer(MemoryTerm term, std::int64_t rows) const {
     return m_context.floats(term, rows * m_context.hidden());
@@ -39,10 +50,10 @@ Matrix MoeBlock::rows(const Buffer& buffer, std::int64_t rows) const {
 }
 
 Status MoeBlock::routerForward(const LayerTensors& w, ConstMatrix x, ConstIndices replayed,
-                               MoeState& s, double& aux_loss) {
+                               MoeState& s, double* aux_loss) {
     const BlockContext& c = m_context;
     const std::int64_t t = x.rows, experts = spec().num_experts, k = spec().router_topk;
-    PIPER_TRY(normForward(c, x, w.mlp_norm, kRouter, s.norm));
+    if (s.norm.y.empty()) PIPER_TRY(normForward(c, x, w.mlp_norm, kRouter, s.norm));
     PIPER_ASSIGN(Buffer logits, c.floats(kRouter, t * experts));
     PIPER_ASSIGN(s.scores, c.floats(kRouter, t * experts));
     PIPER_ASSIGN(s.weights, c.floats(kRouter, t * k));
@@ -52,49 +63,79 @@ Status MoeBlock::routerForward(const LayerTensors& w, ConstMatrix x, ConstIndice
     PIPER_TRY(c.backend.linearForward(c.rows(s.norm.y), w.router, logits.matrix(t, experts),
                                       Store::Overwrite));
     PIPER_TRY(c.backend.routerForward(
-        routerShape(), replayed.empty() ? RouterMode::Choose : RouterMode::Replay,
+        routerShape(w), replayed.empty() ? RouterMode::Choose : RouterMode::Replay,
         logits.matrix(t, experts), s.scores.matrix(t, experts), chosen, s.weights.matrix(t, k)));
-
-    s.load.assign(static_cast<std::size_t>(experts), 0.0);
-    for (const std::int32_t e : chosen)
-        s.load[static_cast<std::size_t>(e)] += 1.0 / static_cast<double>(t * k);
-    if (spec().aux_loss_coefficient > 0.0) {
-        std::vector<double> sums(s.load.size());
-        PIPER_TRY(c.backend.columnSums(s.scores.matrix(t, experts), sums));
-        double dot = 0.0;
-        for (std::size_t e = 0; e < sums.size(); ++e) dot += s.load[e] * sums[e];
-        aux_loss += spec().aux_loss_coefficient * static_cast<double>(experts) * dot /
-                    static_cast<double>(t);
-    }
-
+    PIPER_TRY(balance(s, aux_loss));
     const std::int64_t chunks = std::max<std::int64_t>(1, c.plan.all_to_all.chunks);
     s.counts.clear();
+    s.dropped = s.combined = 0;
+    s.chunks.clear();
     s.chunks.resize(static_cast<std::size_t>(chunks));
     for (std::int64_t i = 0; i < chunks; ++i)
-        PIPER_TRY(makeChunk(s, i, s.chunks[static_cast<std::size_t>(i)], s.counts));
+        PIPER_TRY(makeChunk(s, i, s.chunks[static_cast<std::size_t>(i)]));
     return {};
 }
 
-Status MoeBlock::makeChunk(const MoeState& s, std::int64_t index, MoeChunk& chunk,
-                           std::vector<std::int64_t>& counts) const {
-    const std::int64_t t = m_context.tokens(), k = spec().router_topk;
+/// Load of the experts and the auxiliary loss over all tokens of the micro-batch.
+Status MoeBlock::balance(MoeState& s, double* aux_loss) {
+    const BlockContext& c = m_context;
+    const auto experts = static_cast<std::size_t>(spec().num_experts);
+    const std::int64_t t = c.tokens(), all = c.allTokens();
+    const bool has_loss = spec().aux_loss_coefficient > 0.0;
+    std::vector<double> sums(has_loss ? 2 * experts : experts, 0.0);
+    for (const std::int32_t e : s.experts.as<std::int32_t>())
+        sums[static_cast<std::size_t>(e)] += 1.0;
+    if (has_loss)
+        PIPER_TRY(c.backend.columnSums(s.scores.matrix(t, spec().num_experts),
+                                       std::span(sums).subspan(experts)));
+    if (c.tensor.splitsRows()) PIPER_TRY(c.tensor.sum(std::span<double>(sums)));
+    s.load.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(experts));
+    for (double& load : s.load) load /= static_cast<double>(all * spec().router_topk);
+    if (!has_loss || aux_loss == nullptr) return {};
+    const double dot = std::inner_product(s.load.begin(), s.load.end(),
+                                          sums.begin() + static_cast<std::ptrdiff_t>(experts), 0.0);
+    *aux_loss +=
+        spec().aux_loss_coefficient * static_cast<double>(experts) * dot / static_cast<double>(all);
+    return {};
+}
+
+/// Rows of every expert in a chunk: its share of those of the whole micro-batch.
+std::int64_t MoeBlock::capacityOf(std::int64_t chunk, std::int64_t chunks) const {
+    const std::int64_t whole = expertCapacity(m_context.tokens() * spec().router_topk,
+                                              spec().num_experts, *m_context.plan.capacity_factor);
+    return whole * (chunk + 1) / chunks - whole * chunk / chunks;
+}
+
+Status MoeBlock::makeChunk(MoeState& s, std::int64_t index, MoeChunk& chunk) {
+    const std::int64_t t = m_context.tokens(), k = spec().router_topk, e = spec().num_experts;
     const auto chunks = static_cast<std::int64_t>(s.chunks.size());
     chunk.first_token = t * index / chunks;
     chunk.tokens = t * (index + 1) / chunks - chunk.first_token;
     const std::int64_t slots = chunk.tokens * k;
+    const bool limited = m_context.plan.capacity_factor.has_value();
+    const std::int64_t capacity = limited ? capacityOf(index, chunks) : 0;
+    chunk.routed = limited ? e * capacity : slots;
     TaggedAllocator& allocator = m_context.backend.allocator();
-    PIPER_ASSIGN(chunk.slot_of_row, allocator.allocate(kRouter, slots * kIndexBytes));
+    PIPER_ASSIGN(chunk.slot_of_row, allocator.allocate(kRouter, chunk.routed * kIndexBytes));
     PIPER_ASSIGN(chunk.row_of_slot, allocator.allocate(kRouter, slots * kIndexBytes));
+    const Indices slot_of_row = chunk.slot_of_row.as<std::int32_t>();
+    const Indices row_of_slot = chunk.row_of_slot.as<std::int32_t>();
     std::vector<std::int32_t> places(static_cast<std::size_t>(slots));
     const Indices experts = s.experts.as<std::int32_t>().subspan(
         static_cast<std::size_t>(chunk.first_token * k), places.size());
     std::transform(experts.begin(), experts.end(), places.begin(),
-                   [&](std::int32_t e) { return m_position[static_cast<std::size_t>(e)]; });
+                   [&](std::int32_t i) { return m_position[static_cast<std::size_t>(i)]; });
+    if (limited) {
+        PIPER_ASSIGN(const std::int64_t dropped,
+                     makeCapacityPermutation(places, e, capacity, slot_of_row, row_of_slot));
+        s.dropped += dropped;
+        s.counts.insert(s.counts.end(), static_cast<std::size_t>(e), capacity);
+        return {};
+    }
     std::vector<std::int64_t> offsets(m_position.size() + 1);
-    PIPER_TRY(makePermutation(places, spec().num_experts, chunk.slot_of_row.as<std::int32_t>(),
-                              chunk.row_of_slot.as<std::int32_t>(), offsets));
-    for (std::size_t e = 0; e < m_position.size(); ++e)
-        counts.push_back(offsets[e + 1] - offsets[e]);
+    PIPER_TRY(makePermutation(places, e, slot_of_row, row_of_slot, offsets));
+    for (std::size_t i = 0; i < m_position.size(); ++i)
+        s.counts.push_back(offsets[i + 1] - offsets[i]);
     return {};
 }
 
@@ -114,48 +155,95 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatch(MoeState& s, st
         for (std::size_t i = 0; i < routes.size(); ++i) s.chunks[i].route = std::move(routes[i]);
     }
     MoeChunk& chunk = s.chunks[index];
-    const std::int64_t n = chunk.tokens * spec().router_topk;
-    PIPER_ASSIGN(chunk.permuted, rowsBuffer(MemoryTerm::DispatchedRows, n));
+    PIPER_ASSIGN(chunk.permuted, rowsBuffer(MemoryTerm::DispatchedRows, chunk.routed));
     PIPER_ASSIGN(chunk.received, rowsBuffer(MemoryTerm::DispatchedRows, chunk.route.received()));
     PIPER_TRY(m_context.backend.permuteForward(
         m_context.rows(s.norm.y).slice(chunk.first_token, chunk.tokens),
-        chunk.slot_of_row.as<std::int32_t>(), spec().router_topk, rows(chunk.permuted, n)));
+        chunk.slot_of_row.as<std::int32_t>(), spec().router_topk,
+        rows(chunk.permuted, chunk.routed)));
     return move(chunk, ExchangeDirection::Forward, chunk.permuted, chunk.received);
 }
 
 Status MoeBlock::finishDispatch(MoeChunk& chunk) {
     chunk.permuted.reset();
-    const std::int64_t r = chunk.route.received();
+    // Rows of other ranks' slices are fetched by the experts, at a fixed place of the program.
+    if (m_slices.split()) return {};
+    return sortReceived(chunk, rows(chunk.received, chunk.route.received()));
+}
+
+/// Received rows by local expert; `received` holds those of every slice's rank.
+Status MoeBlock::sortReceived(MoeChunk& chunk, ConstMatrix received) {
+    std::vector<std::int64_t> counts = chunk.route.recv_counts;
+    if (m_slices.split()) {
+        PIPER_ASSIGN(counts, m_slices.gatherCounts(chunk.route.recv_counts));
+    }
     PIPER_ASSIGN(chunk.row_of_sorted,
-                 m_context.backend.allocator().allocate(kRouter, r * kIndexBytes));
+                 m_context.backend.allocator().allocate(kRouter, received.rows * kIndexBytes));
     chunk.offsets.resize(static_cast<std::size_t>(m_local_experts) + 1);
-    makeReceiveOrder(chunk.route.recv_counts, m_local_experts,
-                     chunk.row_of_sorted.as<std::int32_t>(), chunk.offsets);
-    PIPER_ASSIGN(chunk.sorted, rowsBuffer(MemoryTerm::DispatchedRows, r));
-    PIPER_TRY(m_context.backend.gatherRows(
-        rows(chunk.received, r), chunk.row_of_sorted.as<std::int32_t>(), rows(chunk.sorted, r)));
+    makeReceiveOrder(counts, m_local_experts, chunk.row_of_sorted.as<std::int32_t>(),
+                     chunk.offsets);
+    PIPER_ASSIGN(chunk.sorted, rowsBuffer(MemoryTerm::DispatchedRows, received.rows));
+    PIPER_TRY(m_context.backend.gatherRows(received, chunk.row_of_sorted.as<std::int32_t>(),
+                                           rows(chunk.sorted, received.rows)));
     chunk.received.reset();
     return {};
 }
 
+Status MoeBlock::biasRows(const Vector& bias, const MoeChunk& chunk, Matrix y, bool gradient) {
+    if (bias.empty()) return {};
+    const auto width = static_cast<std::size_t>(y.cols);
+    for (std::size_t e = 0; e + 1 < chunk.offsets.size(); ++e) {
+        const Matrix own = y.slice(chunk.offsets[e], chunk.offsets[e + 1] - chunk.offsets[e]);
+        const Vector part = bias.subspan(e * width, width);
+        PIPER_TRY(gradient ? m_context.backend.biasWeightGrad(own, part)
+                           : m_context.backend.biasForward(part, own));
+    }
+    return {};
+}
+
 Status MoeBlock::expertForward(const LayerTensors& w, MoeChunk& chunk) {
-    const std::int64_t r = chunk.route.received(), width = w.mlp.up.rows / m_local_experts;
     Backend& backend = m_context.backend;
+    if (m_slices.split()) {
+        const std::int64_t own = chunk.route.received();
+        PIPER_ASSIGN(chunk.slice_rows, m_slices.gatherCounts({&own, 1}));
+        const std::int64_t all =
+            std::accumulate(chunk.slice_rows.begin(), chunk.slice_rows.end(), std::int64_t{0});
+        PIPER_ASSIGN(const Buffer spread, rowsBuffer(MemoryTerm::CommunicationBuffer, all));
+        PIPER_TRY(m_slices.spread(rows(chunk.received, own), chunk.slice_rows, rows(spread, all)));
+        PIPER_TRY(sortReceived(chunk, rows(spread, all)));
+    }
+    const std::int64_t r = chunk.workedOn(), width = w.mlp.up.rows / m_local_experts;
     PIPER_ASSIGN(chunk.up, m_context.floats(MemoryTerm::ExpertIntermediate, r * width));
-    PIPER_ASSIGN(chunk.activation, m_context.floats(MemoryTerm::ExpertIntermediate, r * w.mlp.ffn));
-    const Matrix up = chunk.up.matrix(r, width), act = chunk.activation.matrix(r, w.mlp.ffn);
+    const Matrix up = chunk.up.matrix(r, width);
     PIPER_TRY(backend.groupedLinearForward(rows(chunk.sorted, r), chunk.offsets, w.mlp.up, up));
-    PIPER_TRY(activate(backend, spec().mlp, up, act));
+    PIPER_TRY(biasRows(w.mlp.up_bias, chunk, up, false));
+    PIPER_TRY(recomputeActivation(w, chunk));
     PIPER_ASSIGN(Buffer out, rowsBuffer(MemoryTerm::CombineActivation, r));
-    PIPER_ASSIGN(chunk.outgoing, rowsBuffer(MemoryTerm::CombineActivation, r));
-    PIPER_TRY(backend.groupedLinearForward(act, chunk.offsets, w.mlp.down, rows(out, r)));
-    return backend.scatterRows(rows(out, r), chunk.row_of_sorted.as<std::int32_t>(),
-                               rows(chunk.outgoing, r));
+    PIPER_TRY(backend.groupedLinearForward(chunk.activation.matrix(r, w.mlp.ffn), chunk.offsets,
+                                           w.mlp.down, rows(out, r)));
+    PIPER_TRY(biasRows(w.mlp.down_bias, chunk, rows(out, r), false));
+    return unsort(chunk, rows(out, r), MemoryTerm::CombineActivation, chunk.outgoing);
+}
+
+Status MoeBlock::unsort(MoeChunk& chunk, ConstMatrix from, MemoryTerm term, Buffer& out) {
+    const std::int64_t own = chunk.route.received();
+    PIPER_ASSIGN(out, rowsBuffer(term, own));
+    const ConstIndices order = chunk.row_of_sorted.as<std::int32_t>();
+    if (!m_slices.split()) return m_context.backend.scatterRows(from, order, rows(out, own));
+    PIPER_ASSIGN(const Buffer all, rowsBuffer(MemoryTerm::CommunicationBuffer, from.rows));
+    PIPER_TRY(m_context.backend.scatterRows(from, order, rows(all, from.rows)));
+    return m_slices.collect(rows(all, from.rows), chunk.slice_rows, rows(out, own));
+}
+
+Status MoeBlock::recomputeActivation(const LayerTensors& w, MoeChunk& chunk) {
+    const std::int64_t r = chunk.workedOn(), width = w.mlp.up.rows / m_local_experts;
+    PIPER_ASSIGN(chunk.activation, m_context.floats(MemoryTerm::ExpertIntermediate, r * w.mlp.ffn));
+    return activate(m_context.backend, spec().mlp, chunk.up.matrix(r, width),
+                    chunk.activation.matrix(r, w.mlp.ffn));
 }
 
 Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombine(MoeChunk& chunk) {
-    PIPER_ASSIGN(chunk.returned,
-                 rowsBuffer(MemoryTerm::CombineActivation, chunk.tokens * spec().router_topk));
+    PIPER_ASSIGN(chunk.returned, rowsBuffer(MemoryTerm::CombineActivation, chunk.routed));
     return move(chunk, ExchangeDirection::Mirrored, chunk.outgoing, chunk.returned);
 }
 
@@ -164,123 +252,28 @@ Status MoeBlock::finishCombine(MoeState& s, std::size_t index, Matrix y) {
     const std::int64_t k = spec().router_topk;
     chunk.outgoing.reset();
     ++s.combined;
+    if (y.data == nullptr) return {};
     return m_context.backend.combineForward(
-        rows(chunk.returned, chunk.tokens * k), chunk.row_of_slot.as<std::int32_t>(),
+        rows(chunk.returned, chunk.routed), chunk.row_of_slot.as<std::int32_t>(),
         s.weights.matrix(m_context.tokens(), k).slice(chunk.first_token, chunk.tokens),
         y.slice(chunk.first_token, chunk.tokens), Store::Accumulate);
 }
 
-Status MoeBlock::beginBackward(MoeState& s, Buffer dy) {
-    s.dy = std::move(dy);
-    PIPER_ASSIGN(s.d_weights, m_context.floats(kGradient, m_context.tokens() * spec().router_topk));
-    PIPER_ASSIGN(s.d_norm, m_context.hiddenState(kGradient));
-    return m_context.backend.fill(s.d_norm.floats(), 0.0F);
-}
-
-Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombineGrad(MoeState& s,
-                                                                    std::size_t index) {
-    MoeChunk& chunk = s.chunks[index];
-    const std::int64_t k = spec().router_topk, n = chunk.tokens * k, t = m_context.tokens();
-    PIPER_ASSIGN(chunk.d_permuted, rowsBuffer(kGradient, n));
-    PIPER_ASSIGN(chunk.d_received, rowsBuffer(kGradient, chunk.route.received()));
-    PIPER_TRY(m_context.backend.combineInputGrad(
-        m_context.rows(s.dy).slice(chunk.first_token, chunk.tokens), rows(chunk.returned, n),
-        chunk.row_of_slot.as<std::int32_t>(),
-        s.weights.matrix(t, k).slice(chunk.first_token, chunk.tokens), rows(chunk.d_permuted, n),
-        s.d_weights.matrix(t, k).slice(chunk.first_token, chunk.tokens)));
-    chunk.returned.reset();
-    return move(chunk, ExchangeDirection::Forward, chunk.d_permuted, chunk.d_received);
-}
-
-Status MoeBlock::finishCombineGrad(MoeChunk& chunk) {
-    chunk.d_permuted.reset();
-    const std::int64_t r = chunk.route.received();
-    PIPER_ASSIGN(chunk.d_out, rowsBuffer(kGradient, r));
-    PIPER_TRY(m_context.backend.gatherRows(
-        rows(chunk.d_received, r), chunk.row_of_sorted.as<std::int32_t>(), rows(chunk.d_out, r)));
-    chunk.d_received.reset();
-    return {};
-}
-
-Status MoeBlock::expertInputGrad(const LayerTensors& w, MoeChunk& chunk) {
-    const std::int64_t r = chunk.route.received(), width = w.mlp.up.rows / m_local_experts;
-    Backend& backend = m_context.backend;
-    PIPER_ASSIGN(Buffer d_activation, m_context.floats(kGradient, r * w.mlp.ffn));
-    PIPER_ASSIGN(chunk.d_up, m_context.floats(kGradient, r * width));
-    const Matrix d_act = d_activation.matrix(r, w.mlp.ffn), d_up = chunk.d_up.matrix(r, width);
-    PIPER_TRY(
-        backend.groupedLinearInputGrad(rows(chunk.d_out, r), chunk.offsets, w.mlp.down, d_act));
-    PIPER_TRY(activateInputGrad(backend, spec().mlp, d_act, chunk.up.matrix(r, width), d_up));
-    d_activation.reset();
-    PIPER_ASSIGN(Buffer dx, rowsBuffer(kGradient, r));
-    PIPER_ASSIGN(chunk.d_outgoing, rowsBuffer(kGradient, r));
-    PIPER_TRY(backend.groupedLinearInputGrad(d_up, chunk.offsets, w.mlp.up, rows(dx, r)));
-    return backend.scatterRows(rows(dx, r), chunk.row_of_sorted.as<std::int32_t>(),
-                               rows(chunk.d_outgoing, r));
-}
-
-Status MoeBlock::expertWeightGrad(LayerTensors& dw, MoeChunk& chunk) {
-    const std::int64_t r = chunk.route.received(), width = dw.mlp.up.rows / m_local_experts;
-    Backend& backend = m_context.backend;
-    PIPER_TRY(backend.groupedLinearWeightGrad(
-        rows(chunk.d_out, r), chunk.activation.matrix(r, dw.mlp.ffn), chunk.offsets, dw.mlp.down));
-    PIPER_TRY(backend.groupedLinearWeightGrad(chunk.d_up.matrix(r, width), rows(chunk.sorted, r),
-                                              chunk.offsets, dw.mlp.up));
-    for (Buffer* kept : {&chunk.sorted, &chunk.up, &chunk.activation, &chunk.d_out, &chunk.d_up})
-        kept->reset();
-    return {};
-}
-
-Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatchGrad(MoeChunk& chunk) {
-    PIPER_ASSIGN(chunk.d_returned, rowsBuffer(kGradient, chunk.tokens * spec().router_topk));
-    return move(chunk, ExchangeDirection::Mirrored, chunk.d_outgoing, chunk.d_returned);
-}
-
-Status MoeBlock::finishDispatchGrad(MoeState& s, std::size_t index) {
-    MoeChunk& chunk = s.chunks[index];
-    const std::int64_t n = chunk.tokens * spec().router_topk;
-    chunk.d_outgoing.reset();
-    PIPER_TRY(m_context.backend.permuteInputGrad(
-        rows(chunk.d_returned, n), chunk.row_of_slot.as<std::int32_t>(), spec().router_topk,
-        m_context.rows(s.d_norm).slice(chunk.first_token, chunk.tokens), Store::Accumulate));
-    chunk.d_returned.reset();
-    return {};
-}
-
-Result<Buffer> MoeBlock::routerInputGrad(const LayerTensors& w, ConstMatrix x, double aux_scale,
-                                         MoeState& s) {
-    const BlockContext& c = m_context;
-    const std::int64_t t = x.rows, experts = spec().num_experts, k = spec().router_topk;
-    Buffer d_score;
-    const double coefficient = spec().aux_loss_coefficient * aux_scale;
-    if (coefficient > 0.0) {
-        PIPER_ASSIGN(d_score, c.floats(kGradient, experts));
-        std::vector<float> values;
-        for (const double load : s.load)
-            values.push_back(static_cast<float>(coefficient * static_cast<double>(experts) * load /
-                                                static_cast<double>(t)));
-        PIPER_TRY(
-            c.backend.copyToDevice(std::as_bytes(std::span(values)), d_score.as<std::byte>()));
+void MoeBlock::drop(MoeState& s) const {
+    const Recompute& r = m_context.plan.recompute;
+    if (r.granularity != RecomputeGranularity::Selective) return;
+    const auto has = [&](const char* module) {
+        return std::ranges::find(r.modules, module) != r.modules.end();
+    };
+    if (has("moe")) {
+        NormState norm = std::move(s.norm);
+        s = MoeState{};
+        s.norm = std::move(norm);
     }
-    PIPER_ASSIGN(s.d_logits, c.floats(kGradient, t * experts));
-    const Matrix d_logits = s.d_logits.matrix(t, experts);
-    PIPER_TRY(c.backend.routerInputGrad(routerShape(), s.scores.matrix(t, experts),
-                                        s.experts.as<std::int32_t>(), s.d_weights.matrix(t, k),
-                                        d_score.floats(), d_logits));
-    PIPER_TRY(c.backend.linearInputGrad(d_logits, w.router, c.rows(s.d_norm), Store::Accumulate));
-    PIPER_ASSIGN(Buffer dx, c.copyOf(s.dy, kGradient));
-    PIPER_TRY(c.backend.rmsNormInputGrad(c.rows(s.d_norm), x, w.mlp_norm,
-                                         s.norm.inverse_rms.floats(), c.rows(dx),
-                                         Store::Accumulate));
-    return dx;
-}
-
-Status MoeBlock::routerWeightGrad(ConstMatrix x, LayerTensors& dw, MoeState& s) {
-    const std::int64_t t = x.rows, experts = spec().num_experts;
-    PIPER_TRY(m_context.backend.linearWeightGrad(s.d_logits.matrix(t, experts),
-                                                 m_context.rows(s.norm.y), dw.router));
-    return m_context.backend.rmsNormWeightGrad(m_context.rows(s.d_norm), x,
-                                               s.norm.inverse_rms.floats(), dw.mlp_norm);
+    if (has("layernorm")) s.norm.y.reset();
+    if (has("shared_experts")) s.shared = MlpState{};
+    if (!has("moe_act")) return;
+    for (MoeChunk& chunk : s.chunks) chunk.activation.reset();
 }
 
 }  // namespace piper

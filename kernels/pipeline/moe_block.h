@@ -7,21 +7,27 @@
 
 #include "kernels/alltoall/alltoall.h"
 #include "kernels/pipeline/blocks.h"
+#include "kernels/pipeline/expert_slices.h"
 
 namespace piper {
 
 /// One slice of a micro-batch's tokens on its way to the experts and back.
-/// n: rows this rank routes away, r: rows its experts receive.
+/// n: rows this rank routes away, r: rows it receives, R: rows its experts work on (r, or those of
+/// all ranks that hold slices of them).
 struct MoeChunk {
     std::int64_t first_token = 0, tokens = 0;
-    Buffer slot_of_row, row_of_slot;  ///< [n] int32, the permutation
+    std::int64_t routed = 0;          ///< n
+    Buffer slot_of_row, row_of_slot;  ///< [n], [tokens * k] int32, the permutation
     ExchangeRoute route;
-    Buffer row_of_sorted;               ///< [r] int32, received rows by local expert
-    std::vector<std::int64_t> offsets;  ///< [local experts + 1] into the sorted rows
-    Buffer permuted, received;          ///< dispatch under way
-    Buffer sorted, up, activation;      ///< kept for the gradients
-    Buffer outgoing, returned;          ///< combine under way; returned is kept
+    std::vector<std::int64_t> slice_rows;  ///< [etp] rows received by each; empty without slices
+    Buffer row_of_sorted;                  ///< [R] int32, received rows by local expert
+    std::vector<std::int64_t> offsets;     ///< [local experts + 1] into the sorted rows
+    Buffer permuted, received;             ///< dispatch under way
+    Buffer sorted, up, activation;         ///< kept for the gradients
+    Buffer outgoing, returned;             ///< combine under way; returned is kept
     Buffer d_permuted, d_received, d_out, d_up, d_outgoing, d_returned;
+
+    [[nodiscard]] std::int64_t workedOn() const { return offsets.back(); }
 };
 
 struct MoeState {
@@ -33,6 +39,7 @@ struct MoeState {
     MlpState shared;
     Buffer dy, d_weights, d_norm, d_logits;
     std::int64_t combined = 0;  ///< chunks whose rows are back
+    std::int64_t dropped = 0;   ///< slots beyond an expert's capacity
 };
 
 /// Router, routed experts and their exchanges. Each exchange is a start that packs and begins and a
@@ -40,22 +47,30 @@ struct MoeState {
 class MoeBlock {
 public:
     /// owners: ep rank of each expert, the same number on each.
-    MoeBlock(BlockContext context, AllToAll& exchange, const std::vector<std::int64_t>& owners);
+    MoeBlock(BlockContext context, AllToAll& exchange, ExpertSlices slices,
+             const std::vector<std::int64_t>& owners);
 
     /// Reads x, chooses experts (or keeps those in `replayed` [t * k]) and makes the permutation.
-    /// aux_loss gets coefficient * E * sum of load * mean score.
+    /// aux_loss gets coefficient * E * sum of load * mean score; null when the forward is run
+    /// again.
     [[nodiscard]] Status routerForward(const LayerTensors& w, ConstMatrix x, ConstIndices replayed,
-                                       MoeState& s, double& aux_loss);
+                                       MoeState& s, double* aux_loss);
     [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startDispatch(MoeState& s,
                                                                          std::size_t chunk);
     [[nodiscard]] Status finishDispatch(MoeChunk& chunk);
     [[nodiscard]] Status expertForward(const LayerTensors& w, MoeChunk& chunk);
     [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startCombine(MoeChunk& chunk);
-    /// y += weighted sums of the rows that came back.
+    /// y += weighted sums of the rows that came back; an empty y when the forward is run again.
     [[nodiscard]] Status finishCombine(MoeState& s, std::size_t chunk, Matrix y);
 
-    /// Takes over dy with the first chunk.
-    [[nodiscard]] Status beginBackward(MoeState& s, Buffer dy);
+    /// Gives up what the plan's selective recompute makes again.
+    void drop(MoeState& s) const;
+    /// The activation of a chunk out of its pre-activation.
+    [[nodiscard]] Status recomputeActivation(const LayerTensors& w, MoeChunk& chunk);
+
+    /// Takes over dy with the first chunk, and makes again what nobody else does.
+    [[nodiscard]] Status beginBackward(const LayerTensors& w, ConstMatrix x, MoeState& s,
+                                       Buffer dy);
     [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startCombineGrad(MoeState& s,
                                                                             std::size_t chunk);
     [[nodiscard]] Status finishCombineGrad(MoeChunk& chunk);
@@ -69,20 +84,29 @@ public:
                                                  double aux_scale, MoeState& s);
     [[nodiscard]] Status routerWeightGrad(ConstMatrix x, LayerTensors& dw, MoeState& s);
 
+    [[nodiscard]] const ExpertSlices& slices() const { return m_slices; }
+
 private:
     [[nodiscard]] const MoeSpec& spec() const { return *m_context.plan.model.moe; }
-    [[nodiscard]] RouterShape routerShape() const;
+    [[nodiscard]] RouterShape routerShape(const LayerTensors& w) const;
     [[nodiscard]] Result<Buffer> rowsBuffer(MemoryTerm term, std::int64_t rows) const;
     [[nodiscard]] Matrix rows(const Buffer& buffer, std::int64_t rows) const;
-    Status makeChunk(const MoeState& s, std::int64_t index, MoeChunk& chunk,
-                     std::vector<std::int64_t>& counts) const;
+    Status balance(MoeState& s, double* aux_loss);
+    Status makeChunk(MoeState& s, std::int64_t index, MoeChunk& chunk);
+    [[nodiscard]] std::int64_t capacityOf(std::int64_t chunk, std::int64_t chunks) const;
+    Status sortReceived(MoeChunk& chunk, ConstMatrix received);
+    Status biasRows(const Vector& bias, const MoeChunk& chunk, Matrix y, bool gradient);
+    /// Rows of the experts in local-expert order back to the order and the rank they came in.
+    Status unsort(MoeChunk& chunk, ConstMatrix from, MemoryTerm term, Buffer& out);
     [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> move(const MoeChunk& chunk,
                                                                 ExchangeDirection direction,
                                                                 const Buffer& from, Buffer& to);
 
     BlockContext m_context;
     AllToAll& m_exchange;
-    std::vector<std::int32_t> m_position;  ///< [E] expert -> place ordered by owner
+    ExpertSlices m_slices;
+    std::vector<std::int32_t> m_position;        ///< [E] expert -> place ordered by owner
+    std::vector<std::int32_t> m_node_of_expert;  ///< [E]
     std::int64_t m_local_experts = 1;
 };
 

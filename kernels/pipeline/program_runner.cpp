@@ -20,7 +20,9 @@ ProgramRunner::ProgramRunner(const StageProgram& program, StageModel& model, Bac
       m_model(model),
       m_backend(backend),
       m_recorder(recorder),
-      m_hooks(std::move(hooks)) {}
+      m_hooks(std::move(hooks)) {
+    m_model.tensor().setClock(m_hooks.clock);
+}
 
 ProgramRunner::Meter ProgramRunner::meter() const {
     const TransportCounters t = m_model.transferred();
@@ -29,7 +31,8 @@ ProgramRunner::Meter ProgramRunner::meter() const {
 }
 
 template <class Work>
-auto ProgramRunner::measured(Meter& sum, Work&& work) {
+auto ProgramRunner::measured(Running& running, Work&& work) {
+    Meter& sum = running.work;
     const Meter before = meter();
     auto result = work();
     const Meter after = meter();
@@ -37,6 +40,8 @@ auto ProgramRunner::measured(Meter& sum, Work&& work) {
     sum.bytes_received += after.bytes_received - before.bytes_received;
     sum.operand_bytes += after.operand_bytes - before.operand_bytes;
     sum.flops += after.flops - before.flops;
+    for (const TensorGroup::Exchange& exchange : m_model.tensor().takeExchanges())
+        running.exchanges.push_back(exchange);
     return result;
 }
 
@@ -67,9 +72,10 @@ Status ProgramRunner::issue(const Operation& operation) {
     running.operation = &operation;
     running.start_ns = m_hooks.clock();
     const std::int64_t cpu_before = threadCpuNs();
-    Result<BegunOperation> begun = measured(running.work, [&] { return m_model.begin(operation); });
+    Result<BegunOperation> begun = measured(running, [&] { return m_model.begin(operation); });
     if (!begun.ok()) return std::move(begun).error();
     running.begun = std::move(begun).value();
+    if (running.begun.elsewhere) return poll();
     if (!running.begun.transfer && !running.begun.finish)
         record(running, threadCpuNs() - cpu_before);
     else
@@ -79,6 +85,22 @@ Status ProgramRunner::issue(const Operation& operation) {
 
 Status ProgramRunner::completeDependencies(const Operation& operation) {
     for (const std::int32_t dependency : operation.dependencies) PIPER_TRY(complete(dependency));
+    if (operation.key.pass != Pass::Backward) return {};
+    // On lane ep the order of the lane stands for the dependency of a gradient on what was computed
+    // again for it; here exchanges of one lane overlap.
+    const auto again = [&](const Running& running) {
+        const Operation& op = *running.operation;
+        return op.key.pass == Pass::Recompute && op.micro_batch == operation.micro_batch &&
+               op.model_chunk == operation.model_chunk && op.layer == operation.layer;
+    };
+    for (auto at = m_running.begin(); at != m_running.end();) {
+        if (!again(*at)) {
+            ++at;
+            continue;
+        }
+        PIPER_TRY(end(*at));
+        at = m_running.erase(at);
+    }
     return {};
 }
 
@@ -98,7 +120,7 @@ Status ProgramRunner::complete(std::int32_t wanted) {
 }
 
 Status ProgramRunner::end(Running& running) {
-    PIPER_TRY(measured(running.work, [&]() -> Status {
+    PIPER_TRY(measured(running, [&]() -> Status {
         if (running.begun.transfer) PIPER_TRY(running.begun.transfer->wait());
         running.begun.transfer.reset();
         return running.begun.finish ? running.begun.finish(running.begun.held) : Status{};
@@ -110,7 +132,7 @@ Status ProgramRunner::end(Running& running) {
 Status ProgramRunner::poll() {
     for (auto at = m_running.begin(); at != m_running.end();) {
         const bool done =
-            measured(at->work, [&] { return !at->begun.transfer || at->begun.transfer->test(); });
+            measured(*at, [&] { return !at->begun.transfer || at->begun.transfer->test(); });
         if (!done) {
             ++at;
             continue;
@@ -121,11 +143,9 @@ Status ProgramRunner::poll() {
     return {};
 }
 
-void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
+Event ProgramRunner::eventOf(const Running& running) const {
     const Operation& op = *running.operation;
     Event event;
-    event.start_ns = running.start_ns;
-    event.duration_ns = m_hooks.clock() - running.start_ns;
     event.kind = op.key.kind;
     event.phase = op.key.phase;
     event.pass = op.key.pass;
@@ -137,7 +157,33 @@ void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
     event.chunk = op.chunk;
     event.model_chunk = op.model_chunk;
     event.operation = op.id;
-    event.bytes = op.lane == Lane::Compute ? running.work.operand_bytes : running.work.bytes_sent;
+    return event;
+}
+
+void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
+    const bool computes = running.operation->lane == Lane::Compute;
+    Event event = eventOf(running);
+    event.start_ns = running.start_ns;
+    std::int64_t exchanged = 0;
+    for (const TensorGroup::Exchange& exchange : running.exchanges) {
+        Event part = eventOf(running);
+        part.kind = exchange.kind;
+        part.phase = Phase::TpComm;
+        part.lane = Lane::TpCp;
+        part.start_ns = exchange.start_ns;
+        part.duration_ns = exchange.end_ns - exchange.start_ns;
+        part.bytes = exchange.bytes_sent;
+        part.cpu_ns = -1;
+        m_recorder.event(part);
+        exchanged += exchange.bytes_sent;
+        if (!computes) continue;
+        event.duration_ns = exchange.start_ns - event.start_ns;
+        event.cpu_ns = -1;
+        m_recorder.event(event);
+        event.start_ns = exchange.end_ns;
+    }
+    event.duration_ns = m_hooks.clock() - event.start_ns;
+    event.bytes = computes ? running.work.operand_bytes : running.work.bytes_sent - exchanged;
     event.flops = running.work.flops;
     event.cpu_ns = cpu_ns;
     m_recorder.event(event);

@@ -21,7 +21,9 @@ namespace piper {
 /// may be under way while the compute lane works.
 ///
 /// Each operation becomes one event. Its bytes are what the transport counted and its FLOPs what
-/// the backend counted while it was worked on; nothing is read from the schedule's figures.
+/// the backend counted while it was worked on; nothing is read from the schedule's figures. A
+/// tensor-parallel exchange inside an operation is an event of its own on lane tp_cp, and the
+/// operation's event is cut in two around it (bytes and FLOPs stand with the last piece).
 class ProgramRunner {
 public:
     struct Hooks {
@@ -49,6 +51,7 @@ private:
         BegunOperation begun;
         std::int64_t start_ns = 0;
         Meter work;
+        std::vector<TensorGroup::Exchange> exchanges;
     };
 
     Status issue(const Operation& operation);
@@ -60,8 +63,9 @@ private:
     Status poll();
     [[nodiscard]] Meter meter() const;
     template <class Work>
-    auto measured(Meter& sum, Work&& work);
+    auto measured(Running& running, Work&& work);
     void record(const Running& running, std::int64_t cpu_ns);
+    [[nodiscard]] Event eventOf(const Running& running) const;
 
     const StageProgram& m_program;
     StageModel& m_model;

@@ -6,25 +6,38 @@
 #include <fstream>
 
 namespace piper {
+namespace {
+
+constexpr std::int16_t kUnknown = -1;
+
+}  // namespace
 
 void RoutingTrace::record(std::int64_t step, LayerId layer, std::int64_t sample,
-                          ConstIndices experts) {
+                          ConstIndices experts, std::int64_t first_position) {
     std::vector<std::int16_t>& to =
         m_records[{static_cast<std::int32_t>(step), layer.value, sample}];
-    to.clear();
-    for (const std::int32_t e : experts) to.push_back(static_cast<std::int16_t>(e));
+    to.resize(static_cast<std::size_t>(m_topk * m_seq_len), kUnknown);
+    const std::int64_t first = first_position * m_topk;
+    PIPER_CHECK(first + std::ssize(experts) <= std::ssize(to));
+    std::ranges::transform(experts, to.begin() + first,
+                           [](std::int32_t e) { return static_cast<std::int16_t>(e); });
 }
 
-Status RoutingTrace::replay(std::int64_t step, LayerId layer, std::int64_t sample,
-                            Indices experts) const {
+Status RoutingTrace::replay(std::int64_t step, LayerId layer, std::int64_t sample, Indices experts,
+                            std::int64_t first_position) const {
     const auto found = m_records.find({static_cast<std::int32_t>(step), layer.value, sample});
-    if (found == m_records.end() || found->second.size() != experts.size())
-        return fail(ErrorCode::InvalidInput,
-                    "the routing trace has nothing for step {}, layer {}, sample {}; record it "
-                    "with the same steps, batch and model",
-                    step, layer.value, sample);
-    std::copy(found->second.begin(), found->second.end(), experts.begin());
-    return {};
+    const std::int64_t first = first_position * m_topk;
+    bool known =
+        found != m_records.end() && first + std::ssize(experts) <= std::ssize(found->second);
+    for (std::size_t i = 0; known && i < experts.size(); ++i) {
+        experts[i] = found->second[static_cast<std::size_t>(first) + i];
+        known = experts[i] != kUnknown;
+    }
+    if (known) return {};
+    return fail(ErrorCode::InvalidInput,
+                "the routing trace has nothing for step {}, layer {}, sample {}; record it "
+                "with the same steps, batch and model",
+                step, layer.value, sample);
 }
 
 Status RoutingTrace::write(const std::string& path) const {
@@ -69,7 +82,10 @@ Status RoutingTrace::readInto(const std::string& path) {
         if (!in)
             return fail(ErrorCode::InvalidInput, "{} ends inside record {}", path,
                         m_records.size());
-        m_records[{step, layer, sample}] = std::move(experts);
+        std::vector<std::int16_t>& to = m_records[{step, layer, sample}];
+        to.resize(experts.size(), kUnknown);
+        for (std::size_t i = 0; i < experts.size(); ++i)
+            if (experts[i] != kUnknown) to[i] = experts[i];
     }
 }
 

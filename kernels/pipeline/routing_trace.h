@@ -17,7 +17,8 @@ namespace piper {
 /// made to choose the same. The experts' weights are not in it: they follow from the scores.
 ///
 /// File: the line "piper-routing 1 TOPK SEQ_LEN\n", then records of little-endian int32 step, int32
-/// layer, int64 sample and seq_len * topk int16 experts, position by position.
+/// layer, int64 sample and seq_len * topk int16 experts, position by position; -1 where another
+/// rank's recording has them.
 class RoutingTrace {
 public:
     RoutingTrace(std::int64_t router_topk, std::int64_t seq_len)
@@ -29,11 +30,12 @@ public:
                                                    std::int64_t router_topk, std::int64_t seq_len);
     [[nodiscard]] Status write(const std::string& path) const;
 
-    /// experts [seq_len * topk] of one sample.
-    void record(std::int64_t step, LayerId layer, std::int64_t sample, ConstIndices experts);
+    /// experts [positions * topk] of one sample, from first_position on.
+    void record(std::int64_t step, LayerId layer, std::int64_t sample, ConstIndices experts,
+                std::int64_t first_position = 0);
     /// Errors: InvalidInput when the trace has no such record.
     [[nodiscard]] Status replay(std::int64_t step, LayerId layer, std::int64_t sample,
-                                Indices experts) const;
+                                Indices experts, std::int64_t first_position = 0) const;
     [[nodiscard]] std::size_t size() const { return m_records.size(); }
     bool operator==(const RoutingTrace&) const = default;
 

@@ -16,6 +16,16 @@ int messageTag(const Plan& plan, const Operation& op) {
 }  // namespace
 
 Result<BegunOperation> StageModel::communicate(const Operation& op) {
+    if (op.key.phase == Phase::TpComm) {
+        // The blocks exchange where they need it, once or twice a layer (TensorGroup).
+        BegunOperation begun;
+        begun.elsewhere = true;
+        return begun;
+    }
+    if (op.key.phase == Phase::DpComm) {
+        PIPER_TRY(reduceGradients(op));
+        return BegunOperation{};
+    }
     switch (op.key.kind) {
         case OperationKind::Dispatch:
             return dispatch(op);
@@ -25,9 +35,6 @@ Result<BegunOperation> StageModel::communicate(const Operation& op) {
             return send(op);
         case OperationKind::Receive:
             return receive(op);
-        case OperationKind::AllReduce:
-            PIPER_TRY(reduceGradients(op));
-            return BegunOperation{};
         default:
             return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
     }
@@ -37,7 +44,7 @@ Result<BegunOperation> StageModel::dispatch(const Operation& op) {
     MoeState& moe = layerOf(op).moe;
     const std::size_t chunk = op.chunk.index();
     BegunOperation begun;
-    if (op.key.pass == Pass::Forward) {
+    if (op.key.pass != Pass::Backward) {
         PIPER_ASSIGN(begun.transfer, m_moe.startDispatch(moe, chunk));
         begun.finish = [this, &moe, chunk](Buffer&) {
             return m_moe.finishDispatch(moe.chunks[chunk]);
@@ -52,26 +59,39 @@ Result<BegunOperation> StageModel::dispatch(const Operation& op) {
 }
 
 Result<BegunOperation> StageModel::combine(const Operation& op) {
+    if (op.key.pass == Pass::Backward) return combineGradient(op);
+    MicroBatchState& state = stateOf(op);
+    LayerState& layer = layerOf(op);
+    const std::size_t chunk = op.chunk.index();
+    BegunOperation begun;
+    PIPER_ASSIGN(begun.transfer, m_moe.startCombine(layer.moe.chunks[chunk]));
+    if (op.key.pass == Pass::Recompute) {
+        begun.finish = [this, &layer, chunk](Buffer&) {
+            return m_moe.finishCombine(layer.moe, chunk, {});
+        };
+        return begun;
+    }
+    begun.finish = [this, &state, &layer, op, chunk](Buffer&) -> Status {
+        PIPER_TRY(m_moe.finishCombine(layer.moe, chunk, m_context.rows(layer.y)));
+        if (layer.moe.combined < static_cast<std::int64_t>(layer.moe.chunks.size())) return {};
+        return layerDone(op, state, layer);
+    };
+    return begun;
+}
+
+Result<BegunOperation> StageModel::combineGradient(const Operation& op) {
     MicroBatchState& state = stateOf(op);
     LayerState& layer = layerOf(op);
     MoeState& moe = layer.moe;
     const std::size_t chunk = op.chunk.index();
+    if (moe.dy.empty())
+        PIPER_TRY(m_moe.beginBackward(m_parameters.weights().of(op.layer),
+                                      m_context.rows(layer.middle), moe,
+                                      std::move(state.gradient)));
     BegunOperation begun;
-    if (op.key.pass == Pass::Backward) {
-        if (moe.dy.empty()) PIPER_TRY(m_moe.beginBackward(moe, std::move(state.gradient)));
-        PIPER_ASSIGN(begun.transfer, m_moe.startCombineGrad(moe, chunk));
-        begun.finish = [this, &moe, chunk](Buffer&) {
-            return m_moe.finishCombineGrad(moe.chunks[chunk]);
-        };
-        return begun;
-    }
-    PIPER_ASSIGN(begun.transfer, m_moe.startCombine(moe.chunks[chunk]));
-    begun.finish = [this, &state, &layer, op, chunk](Buffer&) -> Status {
-        PIPER_TRY(m_moe.finishCombine(layer.moe, chunk, m_context.rows(layer.y)));
-        if (layer.moe.combined < static_cast<std::int64_t>(layer.moe.chunks.size())) return {};
-        PIPER_TRY(checkFinite(layer.y, op));
-        state.hidden = std::move(layer.y);
-        return {};
+    PIPER_ASSIGN(begun.transfer, m_moe.startCombineGrad(moe, chunk));
+    begun.finish = [this, &moe, chunk](Buffer&) {
+        return m_moe.finishCombineGrad(moe.chunks[chunk]);
     };
     return begun;
 }
@@ -115,13 +135,6 @@ Result<BegunOperation> StageModel::receive(const Operation& op) {
         return {};
     };
     return begun;
-}
-
-Status StageModel::reduceGradients(const Operation& op) {
-    const bool dense = op.key.layer == LayerKind::Dense;
-    Communicator& group = dense ? *m_parts.groups.dp : *m_parts.groups.edp;
-    return group.allReduceSum(
-        m_parameters.flatGradients(dense ? ParameterGroup::Dense : ParameterGroup::Expert));
 }
 
 }  // namespace piper

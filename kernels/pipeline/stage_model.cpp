@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Making a StageModel, and its forward and recompute operations.
 #include "kernels/pipeline/stage_model.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "core/plan/pipeline_shape.h"
+#include "core/schedule/expand.h"
 #include "kernels/pipeline/support.h"
 
 namespace piper {
@@ -21,10 +23,12 @@ Error notRun(const Operation& op) {
 
 StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)
     : m_parts(std::move(parts)),
-      m_context{m_parts.plan, m_parts.backend},
+      m_tensor(m_parts.groups.tp.get(), m_parts.plan.layout.sp, m_parts.backend),
+      m_context{m_parts.plan, m_parts.backend, m_tensor},
       m_exchange(*m_parts.groups.ep, m_parts.backend.allocator(),
                  m_parts.plan.all_to_all.algorithm),
-      m_moe(m_context, m_exchange, owners) {}
+      m_moe(m_context, m_exchange, ExpertSlices(m_parts.groups.etp.get(), m_parts.backend),
+            owners) {}
 
 Result<std::unique_ptr<StageModel>> StageModel::create(Parts parts) {
     PIPER_TRY(canRun(parts.plan));
@@ -33,18 +37,23 @@ Result<std::unique_ptr<StageModel>> StageModel::create(Parts parts) {
                     parts.plan.model.vocab_size, ByteDataset::kVocabSize);
     const std::vector<std::int64_t> owners = ownersOrNone(parts.plan);
     std::unique_ptr<StageModel> model(new StageModel(std::move(parts), owners));
-    std::vector<ExpertId> experts;
+    const RankGroups& groups = model->m_parts.groups;
+    ParameterPlace place{groups.stage(), {}, groups.place};
     for (std::size_t e = 0; e < owners.size(); ++e)
-        if (owners[e] == model->m_parts.groups.place.ep) experts.emplace_back(e);
+        if (owners[e] == groups.place.ep) place.experts.emplace_back(e);
+    ShardGroups shards;
+    if (model->m_parts.plan.zero_stage >= 1) shards = {groups.dp.get(), groups.edp.get()};
     PIPER_ASSIGN(model->m_parameters,
-                 ParameterStore::create(model->m_parts.plan, model->m_parts.groups.stage(), experts,
-                                        model->m_parts.constants.seed, model->m_parts.backend));
+                 ParameterStore::create(model->m_parts.plan, place, model->m_parts.constants.seed,
+                                        model->m_parts.backend, shards));
     return model;
 }
 
 Status StageModel::beginStep(std::int64_t step) {
     m_step = step;
     m_loss_sum = m_aux_sum = 0.0;
+    m_dropped = 0;
+    m_joined = false;
     m_load.clear();
     m_states.clear();
     return m_parameters.clearGradients(m_parts.backend);
@@ -58,7 +67,8 @@ TransportCounters StageModel::transferred() const {
     const RankGroups& g = m_parts.groups;
     TransportCounters sum;
     for (const Communicator* c : {&m_parts.world, static_cast<Communicator*>(g.pp.get()),
-                                  g.ep.get(), g.dp.get(), g.edp.get()}) {
+                                  g.ep.get(), g.dp.get(), g.edp.get(), g.tp.get(), g.etp.get()}) {
+        if (c == nullptr) continue;
         sum.bytes_sent += c->counters().bytes_sent;
         sum.bytes_received += c->counters().bytes_received;
         sum.messages_sent += c->counters().messages_sent;
@@ -82,7 +92,7 @@ std::int64_t StageModel::sampleOf(MicroBatchId micro_batch, std::int64_t index) 
 Status StageModel::loadSamples(MicroBatchId micro_batch, MicroBatchState& state) const {
     const Plan& plan = m_parts.plan;
     const auto n = static_cast<std::size_t>(plan.seq_len);
-    state.tokens.resize(static_cast<std::size_t>(m_context.tokens()));
+    state.tokens.resize(static_cast<std::size_t>(m_context.allTokens()));
     state.targets.resize(state.tokens.size());
     for (std::int64_t i = 0; i < plan.micro_batch_size; ++i) {
         const std::size_t at = static_cast<std::size_t>(i) * n;
@@ -101,11 +111,10 @@ Result<BegunOperation> StageModel::begin(const Operation& op) {
         case OperationKind::Forward:
         case OperationKind::InputGrad:
         case OperationKind::WeightGrad:
+        case OperationKind::Recompute:
         case OperationKind::Optimizer:
             PIPER_TRY(compute(op));
             return BegunOperation{};
-        case OperationKind::Recompute:
-            return notRun(op);
         default:
             return communicate(op);
     }
@@ -115,6 +124,8 @@ Status StageModel::compute(const Operation& op) {
     switch (op.key.kind) {
         case OperationKind::Forward:
             return forward(op);
+        case OperationKind::Recompute:
+            return recompute(op);
         case OperationKind::InputGrad:
             return inputGrad(op);
         case OperationKind::WeightGrad:
@@ -144,7 +155,7 @@ Status StageModel::forward(const Operation& op) {
         case Phase::Embedding: {
             PIPER_TRY(loadSamples(op.micro_batch, state));
             PIPER_ASSIGN(state.hidden, c.hiddenState(MemoryTerm::AttentionActivation));
-            return c.backend.embeddingForward(state.tokens, w.embedding, c.rows(state.hidden));
+            return embeddingForward(c, w, state.tokens, c.rows(state.hidden));
         }
         case Phase::Attention: {
             LayerState& layer = layerOf(op);
@@ -157,17 +168,15 @@ Status StageModel::forward(const Operation& op) {
             return router(op);
         case Phase::Expert:
             return expertForward(op);
-        case Phase::HeadLoss: {
+        case Phase::HeadLoss:
             if (state.targets.empty()) PIPER_TRY(loadSamples(op.micro_batch, state));
-            state.head_input = std::move(state.hidden);
             PIPER_TRY(
-                headForward(c, w, c.rows(state.head_input), state.targets, m_loss_sum, state.head));
+                headForward(c, w, std::move(state.hidden), state.targets, m_loss_sum, state.head));
             if (std::isfinite(m_loss_sum)) return {};
             return fail(ErrorCode::External,
                         "the loss is not finite (NaN or infinity) in step {}, micro-batch {}, "
                         "after layer {}",
                         m_step, op.micro_batch.value, m_parts.plan.model.num_layers - 1);
-        }
         default:
             return notRun(op);
     }
@@ -186,201 +195,144 @@ MemoryTerm StageModel::outputTerm(const Operation& op) const {
 Status StageModel::router(const Operation& op) {
     LayerState& layer = layerOf(op);
     PIPER_ASSIGN(layer.y, m_context.copyOf(layer.middle, outputTerm(op)));
-    return chooseExperts(op, layer);
+    return chooseExperts(op, layer, false);
 }
 
-Status StageModel::chooseExperts(const Operation& op, LayerState& layer) {
-    const Plan& plan = m_parts.plan;
-    const auto per_sample = static_cast<std::size_t>(plan.seq_len * plan.model.moe->router_topk);
+namespace {
+
+/// What of a sample lies in a rank's slice of a micro-batch's tokens.
+struct SampleSlice {
+    std::int64_t sample = 0;           ///< of the micro-batch
+    std::int64_t first_position = 0;   ///< in the sample
+    std::size_t first = 0, count = 0;  ///< slots in the slice
+};
+
+std::vector<SampleSlice> sampleSlices(const BlockContext& c, std::int64_t topk) {
+    std::vector<SampleSlice> out;
+    const std::int64_t length = c.plan.seq_len, begin = c.tensor.firstRow(c.allTokens());
+    for (std::int64_t row = begin; row < begin + c.tokens();) {
+        const std::int64_t next = std::min(begin + c.tokens(), (row / length + 1) * length);
+        out.push_back({row / length, row % length, static_cast<std::size_t>((row - begin) * topk),
+                       static_cast<std::size_t>((next - row) * topk)});
+        row = next;
+    }
+    return out;
+}
+
+}  // namespace
+
+Status StageModel::chooseExperts(const Operation& op, LayerState& layer, bool again) {
+    const MoeSpec& moe = *m_parts.plan.model.moe;
+    const std::vector<SampleSlice> slices = sampleSlices(m_context, moe.router_topk);
     std::vector<std::int32_t> replayed;
     if (m_parts.replay != nullptr) {
-        replayed.resize(per_sample * static_cast<std::size_t>(plan.micro_batch_size));
-        for (std::int64_t i = 0; i < plan.micro_batch_size; ++i)
-            PIPER_TRY(m_parts.replay->replay(
-                m_step, op.layer, sampleOf(op.micro_batch, i),
-                std::span(replayed).subspan(static_cast<std::size_t>(i) * per_sample, per_sample)));
+        replayed.resize(static_cast<std::size_t>(m_context.tokens() * moe.router_topk));
+        for (const SampleSlice& s : slices)
+            PIPER_TRY(m_parts.replay->replay(m_step, op.layer, sampleOf(op.micro_batch, s.sample),
+                                             std::span(replayed).subspan(s.first, s.count),
+                                             s.first_position));
     }
     PIPER_TRY(m_moe.routerForward(m_parameters.weights().of(op.layer), m_context.rows(layer.middle),
-                                  replayed, layer.moe, m_aux_sum));
+                                  replayed, layer.moe, again ? nullptr : &m_aux_sum));
+    if (again) return {};
     const Indices chosen = layer.moe.experts.as<std::int32_t>();
     std::vector<std::int64_t>& load = m_load[op.layer];
-    load.resize(static_cast<std::size_t>(plan.model.moe->num_experts));
+    load.resize(static_cast<std::size_t>(moe.num_experts));
     for (const std::int32_t e : chosen) ++load[static_cast<std::size_t>(e)];
+    m_dropped += layer.moe.dropped;
     if (m_parts.record == nullptr) return {};
-    for (std::int64_t i = 0; i < plan.micro_batch_size; ++i)
-        m_parts.record->record(
-            m_step, op.layer, sampleOf(op.micro_batch, i),
-            chosen.subspan(static_cast<std::size_t>(i) * per_sample, per_sample));
+    for (const SampleSlice& s : slices)
+        m_parts.record->record(m_step, op.layer, sampleOf(op.micro_batch, s.sample),
+                               chosen.subspan(s.first, s.count), s.first_position);
     return {};
+}
+
+Status StageModel::denseForward(const Operation& op, LayerState& layer, Buffer& y) {
+    const BlockContext& c = m_context;
+    const LayerTensors& w = m_parameters.weights().of(op.layer);
+    PIPER_ASSIGN(y, c.copyOf(layer.middle, outputTerm(op)));
+    if (layer.moe.norm.y.empty())
+        PIPER_TRY(normForward(c, c.rows(layer.middle), w.mlp_norm, MemoryTerm::ExpertIntermediate,
+                              layer.moe.norm));
+    return mlpForward(c, m_parts.plan.model.dense_mlp, w.mlp, {}, c.rows(layer.moe.norm.y),
+                      c.rows(y), layer.moe.shared);
 }
 
 Status StageModel::expertForward(const Operation& op) {
     LayerState& layer = layerOf(op);
     const LayerTensors& w = m_parameters.weights().of(op.layer);
     const BlockContext& c = m_context;
-    if (m_parts.plan.model.isMoe(op.layer)) {
-        if (!op.key.shared_expert)
-            return m_moe.expertForward(w, layer.moe.chunks[op.chunk.index()]);
-        return mlpForward(c, m_parts.plan.model.moe->mlp, w.shared, c.rows(layer.moe.norm.y),
-                          c.rows(layer.y), layer.moe.shared);
+    if (!m_parts.plan.model.isMoe(op.layer)) {
+        PIPER_TRY(denseForward(op, layer, layer.y));
+        return layerDone(op, stateOf(op), layer);
     }
-    PIPER_ASSIGN(layer.y, c.copyOf(layer.middle, outputTerm(op)));
-    PIPER_TRY(normForward(c, c.rows(layer.middle), w.mlp_norm, MemoryTerm::ExpertIntermediate,
-                          layer.moe.norm));
-    PIPER_TRY(mlpForward(c, m_parts.plan.model.dense_mlp, w.mlp, c.rows(layer.moe.norm.y),
-                         c.rows(layer.y), layer.moe.shared));
+    if (!op.key.shared_expert) return m_moe.expertForward(w, layer.moe.chunks[op.chunk.index()]);
+    return mlpForward(c, m_parts.plan.model.moe->mlp, w.shared, w.shared_gate,
+                      c.rows(layer.moe.norm.y), c.rows(layer.y), layer.moe.shared);
+}
+
+Status StageModel::layerDone(const Operation& op, MicroBatchState& state, LayerState& layer) {
     PIPER_TRY(checkFinite(layer.y, op));
-    stateOf(op).hidden = std::move(layer.y);
+    state.hidden = std::move(layer.y);
+    const Plan& plan = m_parts.plan;
+    const LayerRange range = stageLayers(plan, m_parts.groups.stage(), op.model_chunk);
+    if (!isRecomputed(plan, range, op.layer.value)) return {};
+    if (plan.recompute.granularity == RecomputeGranularity::Full) {
+        Buffer input = std::move(layer.x);
+        layer = LayerState{};
+        layer.x = std::move(input);
+        return {};
+    }
+    dropAttention(m_context, layer.attention);
+    if (plan.model.isMoe(op.layer)) {
+        m_moe.drop(layer.moe);
+        return {};
+    }
+    const auto has = [&](const char* module) {
+        return std::ranges::find(plan.recompute.modules, module) != plan.recompute.modules.end();
+    };
+    if (has("layernorm")) layer.moe.norm.y.reset();
+    if (has("mlp")) layer.moe.shared = MlpState{};
     return {};
 }
 
-Status StageModel::inputGrad(const Operation& op) {
-    MicroBatchState& state = stateOf(op);
+Status StageModel::recompute(const Operation& op) {
+    LayerState& layer = layerOf(op);
     const BlockContext& c = m_context;
+    const LayerTensors& w = m_parameters.weights().of(op.layer);
     switch (op.key.phase) {
-        case Phase::HeadLoss: {
-            const double tokens = static_cast<double>(m_parts.plan.global_batch_size) *
-                                  static_cast<double>(m_parts.plan.seq_len);
-            PIPER_ASSIGN(
-                state.gradient,
-                headInputGrad(c, m_parameters.weights(), c.rows(state.head_input), state.targets,
-                              static_cast<float>(1.0 / tokens), state.head));
-            return {};
-        }
-        case Phase::Expert:
-            return expertInputGrad(op);
-        case Phase::Router: {
-            LayerState& layer = layerOf(op);
-            PIPER_ASSIGN(state.gradient,
-                         m_moe.routerInputGrad(m_parameters.weights().of(op.layer),
-                                               c.rows(layer.middle), microBatchShare(), layer.moe));
-            return {};
-        }
         case Phase::Attention: {
-            LayerState& layer = layerOf(op);
-            PIPER_ASSIGN(state.gradient,
-                         attentionInputGrad(c, m_parameters.weights().of(op.layer), c.rows(layer.x),
-                                            std::move(state.gradient), layer.attention));
-            return {};
+            if (m_parts.plan.recompute.granularity == RecomputeGranularity::Selective)
+                return attentionRecompute(c, w, c.rows(layer.x), layer.attention);
+            PIPER_ASSIGN(layer.middle, c.hiddenState(MemoryTerm::AttentionActivation));
+            return attentionForward(c, w, c.rows(layer.x), c.rows(layer.middle), layer.attention);
         }
+        case Phase::Router:
+            return chooseExperts(op, layer, true);
+        case Phase::Expert:
+            return recomputeExpert(op);
         default:
             return notRun(op);
     }
 }
 
-Status StageModel::expertInputGrad(const Operation& op) {
-    MicroBatchState& state = stateOf(op);
+/// Runs the whole MLP again, as frameworks do and as the schedule counts it: its output goes
+/// nowhere.
+Status StageModel::recomputeExpert(const Operation& op) {
     LayerState& layer = layerOf(op);
     const LayerTensors& w = m_parameters.weights().of(op.layer);
     const BlockContext& c = m_context;
-    MoeState& moe = layer.moe;
-    if (m_parts.plan.model.isMoe(op.layer)) {
-        if (!op.key.shared_expert) return m_moe.expertInputGrad(w, moe.chunks[op.chunk.index()]);
-        return mlpInputGrad(c, m_parts.plan.model.moe->mlp, w.shared, c.rows(moe.dy),
-                            c.rows(moe.d_norm), moe.shared);
+    Buffer unused;
+    if (!m_parts.plan.model.isMoe(op.layer)) return denseForward(op, layer, unused);
+    if (!op.key.shared_expert) {
+        MoeChunk& chunk = layer.moe.chunks[op.chunk.index()];
+        return chunk.up.empty() ? m_moe.expertForward(w, chunk)
+                                : m_moe.recomputeActivation(w, chunk);
     }
-    moe.dy = std::move(state.gradient);
-    PIPER_ASSIGN(moe.d_norm, c.hiddenState(MemoryTerm::GradientActivation));
-    PIPER_TRY(c.backend.fill(moe.d_norm.floats(), 0.0F));
-    PIPER_TRY(mlpInputGrad(c, m_parts.plan.model.dense_mlp, w.mlp, c.rows(moe.dy),
-                           c.rows(moe.d_norm), moe.shared));
-    PIPER_ASSIGN(state.gradient, c.copyOf(moe.dy, MemoryTerm::GradientActivation));
-    return c.backend.rmsNormInputGrad(c.rows(moe.d_norm), c.rows(layer.middle), w.mlp_norm,
-                                      moe.norm.inverse_rms.floats(), c.rows(state.gradient),
-                                      Store::Accumulate);
-}
-
-Status StageModel::weightGrad(const Operation& op) {
-    MicroBatchState& state = stateOf(op);
-    const BlockContext& c = m_context;
-    StageTensors& dw = m_parameters.gradients();
-    switch (op.key.phase) {
-        case Phase::Embedding: {
-            const Buffer gradient = std::move(state.gradient);
-            return c.backend.embeddingWeightGrad(state.tokens, c.rows(gradient), dw.embedding);
-        }
-        case Phase::HeadLoss:
-            PIPER_TRY(headWeightGrad(c, c.rows(state.head_input), dw, state.head));
-            state.head_input.reset();
-            return {};
-        case Phase::Expert:
-            return expertWeightGrad(op);
-        case Phase::Router: {
-            LayerState& layer = layerOf(op);
-            PIPER_TRY(m_moe.routerWeightGrad(c.rows(layer.middle), dw.of(op.layer), layer.moe));
-            layer.moe = MoeState{};
-            return {};
-        }
-        case Phase::Attention: {
-            // The last operation of a layer: nothing of it is needed any more.
-            LayerState& layer = layerOf(op);
-            PIPER_TRY(attentionWeightGrad(c, c.rows(layer.x), dw.of(op.layer), layer.attention));
-            state.layers.erase(op.layer);
-            return {};
-        }
-        default:
-            return notRun(op);
-    }
-}
-
-Status StageModel::expertWeightGrad(const Operation& op) {
-    LayerState& layer = layerOf(op);
-    LayerTensors& dw = m_parameters.gradients().of(op.layer);
-    const BlockContext& c = m_context;
-    MoeState& moe = layer.moe;
-    const bool is_moe = m_parts.plan.model.isMoe(op.layer);
-    if (is_moe && !op.key.shared_expert)
-        return m_moe.expertWeightGrad(dw, moe.chunks[op.chunk.index()]);
-    PIPER_TRY(mlpWeightGrad(c, c.rows(moe.dy), c.rows(moe.norm.y), is_moe ? dw.shared : dw.mlp,
-                            moe.shared));
-    if (is_moe) return {};
-    PIPER_TRY(c.backend.rmsNormWeightGrad(c.rows(moe.d_norm), c.rows(layer.middle),
-                                          moe.norm.inverse_rms.floats(), dw.mlp_norm));
-    moe = MoeState{};
-    return {};
-}
-
-/// Gradients are already summed over replicas. Every parameter counts once in the norm: dense ones
-/// are the same on dp ranks, experts on edp ranks, both on the other copy of the pipeline.
-Status StageModel::optimize() {
-    const Layout& layout = m_parts.plan.layout;
-    const auto copies = static_cast<double>(pipelineShape(m_parts.plan).modelCopies());
-    PIPER_ASSIGN(const double dense,
-                 m_parameters.squaredNorm(m_parts.backend, ParameterGroup::Dense));
-    PIPER_ASSIGN(const double expert,
-                 m_parameters.squaredNorm(m_parts.backend, ParameterGroup::Expert));
-    std::array<double, 3> sums{dense / (copies * static_cast<double>(layout.dp)) +
-                                   expert / (copies * static_cast<double>(layout.edp())),
-                               m_loss_sum, m_aux_sum};
-    PIPER_TRY(m_parts.world.allReduceSum(sums));
-    m_result.gradient_norm = std::sqrt(sums[0]);
-    m_result.loss = sums[1] / (static_cast<double>(m_parts.plan.global_batch_size) *
-                               static_cast<double>(m_parts.plan.seq_len));
-    m_result.aux_loss = sums[2] * microBatchShare();
-    if (!std::isfinite(m_result.gradient_norm)) return nonFiniteGradient();
-    AdamWParameters adam = m_parts.constants.adam;
-    adam.step = ++m_updates;
-    const double clip = m_parts.constants.clip_norm;
-    if (clip > 0.0 && m_result.gradient_norm > clip)
-        adam.gradient_scale *= clip / m_result.gradient_norm;
-    return m_parameters.update(m_parts.backend, adam);
-}
-
-Status StageModel::nonFiniteGradient() {
-    const std::int64_t layers = m_parts.plan.model.num_layers;
-    PIPER_ASSIGN(const std::optional<std::int64_t> own,
-                 m_parameters.nonFiniteLayer(m_parts.backend, layers));
-    std::array<double, 1> first{-static_cast<double>(own.value_or(layers))};
-    PIPER_TRY(m_parts.world.allReduceMax(first));
-    const auto layer = static_cast<std::int64_t>(-first[0]);
-    Error error = fail(
-        ErrorCode::External,
-        "the gradient of {} is not finite (NaN or infinity) in step {}; the loss "
-        "was {}",
-        layer < layers ? fmt::format("layer {}", layer) : std::string("the embedding or the head"),
-        m_step, m_result.loss);
-    error.hint = "lower the learning rate";
-    return error;
+    PIPER_ASSIGN(unused, c.hiddenState(MemoryTerm::ExpertIntermediate));
+    PIPER_TRY(c.backend.fill(unused.floats(), 0.0F));
+    return mlpForward(c, m_parts.plan.model.moe->mlp, w.shared, w.shared_gate,
+                      c.rows(layer.moe.norm.y), c.rows(unused), layer.moe.shared);
 }
 
 }  // namespace piper

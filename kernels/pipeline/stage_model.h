@@ -22,11 +22,16 @@ struct BegunOperation {
     Buffer held;  ///< a message under way; outlives the transfer
     std::unique_ptr<PendingTransfer> transfer;
     std::function<Status(Buffer& held)> finish;
+    /// Stands for exchanges that happen inside other operations and are recorded with them.
+    bool elsewhere = false;
 };
 
 struct TrainingConstants {
     AdamWParameters adam{.learning_rate = 1e-3};
     double clip_norm = 1.0;  ///< gradient norm above it is scaled down; 0 for none
+    /// What a router's bias of an expert moves in a step, down for more load than the mean
+    /// (DeepSeek-V3's speed).
+    double bias_update_rate = 1e-3;
     std::uint64_t seed = 1;
 };
 
@@ -62,11 +67,17 @@ public:
 
     [[nodiscard]] const StepResult& result() const { return m_result; }
     [[nodiscard]] ParameterStore& parameters() { return m_parameters; }
+    /// Optimizer steps done, which the moments' corrections go by.
+    [[nodiscard]] std::int64_t updates() const { return m_updates; }
+    void setUpdates(std::int64_t updates) { m_updates = updates; }
     [[nodiscard]] const AllToAll& exchange() const { return m_exchange; }
+    [[nodiscard]] TensorGroup& tensor() { return m_tensor; }
     /// Rows this rank routed in the step: layer -> [num_experts].
     [[nodiscard]] const std::map<LayerId, std::vector<std::int64_t>>& expertLoad() const {
         return m_load;
     }
+    /// Of those, the ones beyond an expert's capacity.
+    [[nodiscard]] std::int64_t droppedRows() const { return m_dropped; }
     /// Payload this rank handed to all of its groups so far.
     [[nodiscard]] TransportCounters transferred() const;
 
@@ -79,7 +90,6 @@ private:
     struct MicroBatchState {
         Buffer hidden, gradient;  ///< between the last operation and the next
         std::map<LayerId, LayerState> layers;
-        Buffer head_input;
         HeadState head;
         std::vector<std::int32_t> tokens, targets;
     };
@@ -93,34 +103,53 @@ private:
     [[nodiscard]] std::int64_t sampleOf(MicroBatchId micro_batch, std::int64_t index) const;
     Status loadSamples(MicroBatchId micro_batch, MicroBatchState& state) const;
 
+    // ---- stage_exchange.cpp
     [[nodiscard]] Result<BegunOperation> communicate(const Operation& op);
     [[nodiscard]] Result<BegunOperation> dispatch(const Operation& op);
     [[nodiscard]] Result<BegunOperation> combine(const Operation& op);
+    [[nodiscard]] Result<BegunOperation> combineGradient(const Operation& op);
     [[nodiscard]] Result<BegunOperation> send(const Operation& op);
     [[nodiscard]] Result<BegunOperation> receive(const Operation& op);
-    Status reduceGradients(const Operation& op);
+
+    // ---- stage_model.cpp
     Status compute(const Operation& op);
     Status forward(const Operation& op);
+    Status recompute(const Operation& op);
+    Status router(const Operation& op);
+    Status chooseExperts(const Operation& op, LayerState& layer, bool again);
+    Status expertForward(const Operation& op);
+    Status recomputeExpert(const Operation& op);
+    Status denseForward(const Operation& op, LayerState& layer, Buffer& y);
+    /// The layer's output is there: passes it on and gives up what recompute makes again.
+    Status layerDone(const Operation& op, MicroBatchState& state, LayerState& layer);
+    Status checkFinite(const Buffer& hidden, const Operation& op);
+
+    // ---- stage_backward.cpp
     Status inputGrad(const Operation& op);
     Status weightGrad(const Operation& op);
-    Status router(const Operation& op);
-    Status expertForward(const Operation& op);
     Status expertInputGrad(const Operation& op);
     Status expertWeightGrad(const Operation& op);
+    Status denseInputGrad(const Operation& op);
+
+    // ---- stage_optimizer.cpp
+    Status reduceGradients(const Operation& op);
+    /// Sums what a tensor-parallel group or a tied embedding has apart; once a step.
+    Status joinGradients();
+    Status joinTiedEmbedding();
     Status optimize();
+    Status moveRouterBiases();
     /// The fault of a step whose gradient norm is not finite, the same on every rank.
     Status nonFiniteGradient();
-
-    Status chooseExperts(const Operation& op, LayerState& layer);
-    Status checkFinite(const Buffer& hidden, const Operation& op);
     [[nodiscard]] double microBatchShare() const;
 
     Parts m_parts;
+    TensorGroup m_tensor;
     BlockContext m_context;
     AllToAll m_exchange;
     MoeBlock m_moe;
     ParameterStore m_parameters;
-    std::int64_t m_step = 0, m_updates = 0;
+    std::int64_t m_step = 0, m_updates = 0, m_dropped = 0;
+    bool m_joined = false;
     std::map<std::pair<std::int32_t, std::int32_t>, MicroBatchState> m_states;
     std::map<LayerId, std::vector<std::int64_t>> m_load;
     double m_loss_sum = 0.0, m_aux_sum = 0.0;

@@ -15,17 +15,35 @@ TEST(CanRun, TheTinyPlan) {
 TEST(CanRun, EveryUnsupportedPartIsNamedAtOnce) {
     Plan plan = test::tinyPlan();
     plan.layout.tp = 2;
+    plan.layout.cp = 2;
     plan.precision = Precision::Bf16;
-    plan.zero_stage = 1;
-    plan.model.tie_word_embeddings = true;
-    plan.capacity_factor = 1.25;
+    plan.zero_stage = 2;
+    plan.offload.optimizer = true;
+    plan.model.dropout = 0.1;
+    plan.recompute.granularity = RecomputeGranularity::Full;
+    plan.recompute.method = RecomputeMethod::Uniform;
+    plan.recompute.num_layers = 2;
     const Status status = canRun(plan);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, ErrorCode::Unsupported);
-    for (const char* part :
-         {"tp 2", "precision bf16", "zero_stage 1", "tie_word_embeddings", "capacity_factor 1.25"})
+    for (const char* part : {"cp 2", "tp 2 without sp", "precision bf16", "zero_stage 2", "offload",
+                             "dropout 0.1", "recompute uniform of 2 layers"})
         EXPECT_NE(status.error().message.find(part), std::string::npos) << part;
-    EXPECT_EQ(unsupportedParts(plan).size(), 5U);
+    EXPECT_EQ(unsupportedParts(plan).size(), 7U) << status.error().message;
+}
+
+TEST(CanRun, SizesThatTensorParallelismDoesNotDivide) {
+    Plan plan = test::tinyPlan();
+    plan.layout.tp = 4;
+    plan.layout.sp = true;
+    plan.model.vocab_size = 258;
+    plan.model.ffn_hidden_size = 42;
+    const Status status = canRun(plan);
+    ASSERT_FALSE(status.ok());
+    for (const char* part :
+         {"num_kv_heads 2 over tp 4", "vocab_size 258 over tp 4", "ffn_hidden_size 42 over tp 4"})
+        EXPECT_NE(status.error().message.find(part), std::string::npos) << part;
+    EXPECT_EQ(unsupportedParts(plan).size(), 3U) << status.error().message;
 }
 
 TEST(CanRun, UnevenPlacementOfExperts) {

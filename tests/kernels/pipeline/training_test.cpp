@@ -45,6 +45,44 @@ TEST(Training, ChunksChangeNothing) {
     }
 }
 
+TEST(Training, RecomputeChangesNoBit) {
+    test::TinyRun keeping(test::tinyPlan());
+    ASSERT_TRUE(keeping.train(steps(8)).ok());
+    const auto losses = [](std::vector<std::string> modules) {
+        Plan plan = test::tinyPlan();
+        plan.recompute.granularity =
+            modules.empty() ? RecomputeGranularity::Full : RecomputeGranularity::Selective;
+        plan.recompute.modules = std::move(modules);
+        test::TinyRun run(plan);
+        const Status status = run.train(steps(8));
+        EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().text());
+        return run.losses();
+    };
+    EXPECT_EQ(losses({}), keeping.losses());
+    EXPECT_EQ(losses({"moe"}), keeping.losses());
+    EXPECT_EQ(losses({"moe_act", "layernorm", "core_attn", "mlp", "shared_experts"}),
+              keeping.losses());
+}
+
+TEST(Training, RecomputeHoldsLess) {
+    const auto peak = [](Recompute recompute) {
+        Plan plan = test::tinyPlan();
+        plan.schedule = ScheduleKind::GPipe;
+        plan.global_batch_size = 16;
+        plan.recompute = std::move(recompute);
+        test::TinyRun run(plan);
+        EXPECT_TRUE(run.train(steps(1)).ok());
+        return static_cast<double>(run.allocator.peakBytes());
+    };
+    const double kept = peak({});
+    Recompute parts, full;
+    parts.granularity = RecomputeGranularity::Selective;
+    parts.modules = {"moe_act", "layernorm"};
+    full.granularity = RecomputeGranularity::Full;
+    EXPECT_LT(peak(parts), 0.95 * kept);
+    EXPECT_LT(peak(full), 0.8 * kept);
+}
+
 TEST(Training, GpipeAndOneF1bAgree) {
     Plan plan = test::tinyPlan();
     test::TinyRun one(plan);
