@@ -38,7 +38,8 @@ void DeviceAccumulator::beginRank(const RankTimeline& header) {
     m_ranks.push_back(header.rank);
     m_rank_names = header.names;
     m_tracks = header.tracks;
-    m_offset_ns = inTimeRange(header.offset_ns) ? header.offset_ns : 0;
+    static const RankTimeline kRight;
+    m_clock = RankClock(inTimeRange(header.offset_ns) ? header : kRight);
     m_name_of.assign(header.names.size() + 1, -1);
     m_place_of.assign(header.tracks.size() + 1, {});
     const auto shared = header.counters.find("devices_shared");
@@ -74,8 +75,9 @@ void DeviceAccumulator::add(std::span<const Event> events) {
             std::min(static_cast<std::size_t>(e.name < 0 ? 0 : e.name + 1), m_name_of.size() - 1);
         std::int32_t& name = m_name_of[local];
         if (name < 0) name = m_names.intern(local > 0 ? m_rank_names[local - 1] : std::string());
+        const std::int64_t start = m_clock.toCommon(e.start_ns);
         m_devices[static_cast<std::size_t>(place.device)].work.push_back(
-            {e.start_ns + m_offset_ns, e.end_ns() + m_offset_ns, name, place.stream,
+            {start, start + e.duration_ns, name, place.stream,
              static_cast<std::int32_t>(m_ranks.size()) - 1, e.category});
     }
 }

@@ -9,6 +9,7 @@
 
 #include "core/run/communication_rule.h"
 #include "core/run/name_table.h"
+#include "core/run/rank_clock.h"
 #include "core/run/run.h"
 
 namespace piper {
@@ -92,7 +93,7 @@ private:
     std::vector<Place> m_place_of;        ///< [its track], -1 not met yet
     std::vector<Track> m_tracks;
     std::vector<std::string> m_rank_names;
-    std::int64_t m_offset_ns = 0;
+    RankClock m_clock{RankTimeline{}};
     std::string m_devices_of;  ///< whose numbers its devices have
     std::int64_t m_events = 0;
 };

@@ -7,47 +7,10 @@
 #include <numeric>
 
 #include "core/run/merged_length.h"
+#include "core/run/step_windows.h"
 
 namespace piper {
 namespace {
-
-using StepWindows = std::map<std::int32_t, Interval>;
-
-StepWindows windowsOf(const RankTimeline& rank, bool from_records) {
-    StepWindows windows;
-    if (from_records) {
-        for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
-        return windows;
-    }
-    for (const Event& e : rank.events) {
-        const auto [it, fresh] = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()});
-        if (fresh) continue;
-        it->second.begin = std::min(it->second.begin, e.start_ns);
-        it->second.end = std::max(it->second.end, e.end_ns());
-    }
-    return windows;
-}
-
-/// Steps that every rank with steps completed, in order, without the warm-up.
-std::vector<std::int32_t> countedSteps(const std::vector<StepWindows>& ranks, int skip_steps) {
-    std::map<std::int32_t, std::size_t> seen;
-    std::size_t with_steps = 0;
-    for (const StepWindows& windows : ranks) {
-        with_steps += windows.empty() ? 0 : 1;
-        for (const auto& [step, window] : windows) ++seen[step];
-    }
-    std::vector<std::int32_t> steps;
-    for (const auto& [step, ranks_with_it] : seen)
-        if (ranks_with_it == with_steps) steps.push_back(step);
-    const auto skip = static_cast<std::ptrdiff_t>(std::max(0, skip_steps));
-    if (std::ssize(steps) > skip) steps.erase(steps.begin(), steps.begin() + skip);
-    return steps;
-}
-
-bool isCompute(const Event& e) {
-    return (e.lane == Lane::Compute || e.lane == Lane::Stream) && !isCommunication(e.phase) &&
-           e.phase != Phase::Idle;
-}
 
 /// A rank's covered time by what covers it, merged.
 struct Coverage {
@@ -69,15 +32,6 @@ struct Coverage {
 std::int64_t lengthOutside(const std::vector<Interval>& merged,
                            const std::vector<Interval>& cover) {
     return mergedLength(merged) - intersectionLength(merged, cover);
-}
-
-/// Merged intervals cut to a window.
-std::vector<Interval> inside(const std::vector<Interval>& merged, Interval window) {
-    std::vector<Interval> out;
-    for (const Interval& i : merged)
-        if (i.end > window.begin && i.begin < window.end)
-            out.push_back({std::max(i.begin, window.begin), std::min(i.end, window.end)});
-    return out;
 }
 
 /// The counted steps of one rank.
@@ -216,10 +170,7 @@ void addMemory(const RankTimeline& rank, RunStatistics& out) {
 }  // namespace
 
 RunStatistics computeStatistics(const Run& run, int skip_steps) {
-    const bool from_records = std::any_of(run.ranks.begin(), run.ranks.end(),
-                                          [](const RankTimeline& r) { return !r.steps.empty(); });
-    std::vector<StepWindows> windows;
-    for (const RankTimeline& rank : run.ranks) windows.push_back(windowsOf(rank, from_records));
+    const std::vector<StepWindows> windows = stepWindows(run);
     RunStatistics out;
     out.step_index = countedSteps(windows, skip_steps);
     out.steps = std::ssize(out.step_index);
