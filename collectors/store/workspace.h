@@ -88,6 +88,9 @@ public:
     /// Adds all records of `records` to a rank and commits them. Counters replace those of the
     /// same name; names and tracks continue the numbering of those the rank has.
     Status append(std::int64_t rank_id, const RankTimeline& records);
+    /// Replaces what is known of a rank's clock; its records stay as they were written.
+    Status setClock(std::string_view run_name, RankId rank, std::int64_t offset_ns,
+                    std::span<const ClockSample> samples);
     Status endRun(std::int64_t run_id, RunOutcome outcome, std::string_view reason);
     Status setNote(std::int64_t run_id, std::string_view name, std::string_view value);
     Status removeRun(std::string_view name);

@@ -227,4 +227,28 @@ Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& 
     return {};
 }
 
+Status Workspace::setClock(std::string_view run_name, RankId rank, std::int64_t offset_ns,
+                           std::span<const ClockSample> samples) {
+    PIPER_TRY(m_impl->requireWritable());
+    Database& database = m_impl->database;
+    sqlite::Transaction transaction(database);
+    PIPER_TRY(transaction.status());
+    PIPER_ASSIGN(const RunRow run, m_impl->findRun(run_name));
+    PIPER_ASSIGN(SourceRow source, m_impl->findSource(run_name, rank));
+    Statement remove = database.prepare("DELETE FROM chunk WHERE source_id=? AND stream=?");
+    PIPER_TRY(
+        done(database, remove.bind(source.id).bind(static_cast<std::int64_t>(Stream::Clock))));
+    const std::int64_t removed = sqlite3_changes(database.handle());
+    ChunkWriter writer(database, source.id);
+    PIPER_TRY(writer.write(keyOf(Stream::Clock), samples, encodeClock, [](const ClockSample& s) {
+        return Interval{s.time_ns, s.time_ns};
+    }));
+    source.header.offset_ns = offset_ns;
+    Statement update =
+        database.prepare("UPDATE source SET offset_ns=?, checksum=?, chunks=chunks+? WHERE id=?");
+    update.bind(offset_ns).bind(sourceChecksum(run.id, source.header));
+    PIPER_TRY(done(database, update.bind(writer.written() - removed).bind(source.id)));
+    return transaction.commit();
+}
+
 }  // namespace piper
