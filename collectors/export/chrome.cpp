@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/export/chrome.h"
 
-#include <cmath>
 #include <ostream>
 
+#include "collectors/export/event_text.h"
 #include "collectors/export/file_output.h"
 #include "core/base/json.h"
+#include "core/run/rank_clock.h"
 
 namespace piper {
 namespace {
@@ -55,7 +56,7 @@ private:
     bool m_first = true;
 };
 
-void addNames(TraceWriter& writer, const RankTimeline& rank) {
+void addNames(TraceWriter& writer, const RankTimeline& rank, const ExportRows& rows) {
     const int pid = rank.rank.value;
     const auto meta = [&](std::string_view what, int tid, std::string_view key,
                           const std::string& value) {
@@ -67,46 +68,60 @@ void addNames(TraceWriter& writer, const RankTimeline& rank) {
     if (!rank.host.empty()) name += " " + rank.host;
     meta("process_name", 0, "name", jsonText(name));
     meta("process_sort_index", 0, "sort_index", std::to_string(pid));
-    std::array<bool, static_cast<std::size_t>(Lane::Stream) + 1> used{};
-    for (const Event& e : rank.events) used[static_cast<std::size_t>(e.lane)] = true;
-    for (const EnumName<Lane>& lane : enumNames<Lane>()) {
-        const int tid = static_cast<int>(lane.value);
-        if (!used[static_cast<std::size_t>(tid)]) continue;
-        meta("thread_name", tid, "name", jsonText(lane.name));
-        meta("thread_sort_index", tid, "sort_index", std::to_string(tid));
+    for (const ExportRow& row : rows.all()) {
+        meta("thread_name", row.id, "name", jsonText(row.name));
+        meta("thread_sort_index", row.id, "sort_index", std::to_string(row.id));
     }
 }
 
-/// "attention forward"; one word where phase and kind share it.
-std::string nameOf(const Event& e) {
-    const std::string_view phase = toText(e.phase), kind = toText(e.kind);
-    return phase == kind ? std::string(phase) : fmt::format("{} {}", phase, kind);
+/// The members of "args" that are there.
+std::string argumentText(const Event& e, const RankTimeline& rank) {
+    std::string out;
+    for (const EventArgument& argument : argumentsOf(e, rank)) {
+        if (!out.empty()) out += ",";
+        if (const auto* whole = std::get_if<std::int64_t>(&argument.value))
+            out += fmt::format(R"("{}":{})", argument.name, *whole);
+        else if (const auto* real = std::get_if<double>(&argument.value))
+            out += fmt::format(R"("{}":{})", argument.name, *real);
+        else
+            out += fmt::format(R"("{}":"{}")", argument.name,
+                               std::get<std::string_view>(argument.value));
+    }
+    return out;
 }
 
-std::string eventText(const Event& e, const RankTimeline& rank) {
-    std::string args = fmt::format(R"("step":{},"pass":"{}","pipeline_phase":"{}")", e.step,
-                                   toText(e.pass), toText(e.pipeline_phase));
-    const auto number = [&](std::string_view name, std::int64_t value, bool present) {
-        if (present) args += fmt::format(R"(,"{}":{})", name, value);
-    };
-    number("layer", e.layer.value, e.layer.valid());
-    number("micro_batch", e.micro_batch.value, e.micro_batch.valid());
-    number("chunk", e.chunk.value, e.chunk.valid());
-    number("model_chunk", e.model_chunk.value, e.model_chunk.valid());
-    number("operation", e.operation, e.operation >= 0);
-    number("bytes", e.bytes, e.bytes != 0);
-    number("cpu_ns", e.cpu_ns, e.cpu_ns >= 0);
-    if (e.flops != 0.0 && std::isfinite(e.flops)) args += fmt::format(R"(,"flops":{})", e.flops);
-    return fmt::format(
-        R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}","args":{{{}}}}})",
-        rank.rank.value, static_cast<int>(e.lane), micros(e.start_ns + rank.offset_ns),
-        micros(e.duration_ns), nameOf(e), toText(e.phase), args);
+/// What distinguishes a record without a length: its letter and the members it needs.
+std::string markText(const Event& e) {
+    switch (e.category) {
+        case EventCategory::FlowStart:
+            return fmt::format(R"("ph":"s","id":{})", e.correlation);
+        case EventCategory::FlowStep:
+            return fmt::format(R"("ph":"t","id":{})", e.correlation);
+        case EventCategory::FlowEnd:
+            return fmt::format(R"("ph":"f","bp":"e","id":{})", e.correlation);
+        default:
+            return R"("ph":"i","s":"t")";
+    }
 }
 
-std::string memoryText(const MemorySample& m, const RankTimeline& rank) {
+std::string eventText(const Event& e, const RankTimeline& rank, const ExportRows& rows,
+                      const RankClock& clock) {
+    const std::string place = fmt::format(R"("pid":{},"tid":{},"ts":{})", rank.rank.value,
+                                          rows.of(e).id, micros(clock.toCommon(e.start_ns)));
+    const std::string name = jsonText(nameOf(e, rank));
+    if (e.category == EventCategory::Counter)
+        return fmt::format(R"({{"ph":"C",{},"name":{},"args":{{"value":{}}}}})", place, name,
+                           e.bytes);
+    if (isMark(e.category))
+        return fmt::format(R"({{{},{},"name":{},"cat":"{}"}})", markText(e), place, name,
+                           categoryOf(e));
+    return fmt::format(R"({{"ph":"X",{},"dur":{},"name":{},"cat":"{}","args":{{{}}}}})", place,
+                       micros(e.duration_ns), name, categoryOf(e), argumentText(e, rank));
+}
+
+std::string memoryText(const MemorySample& m, const RankTimeline& rank, const RankClock& clock) {
     return fmt::format(R"({{"ph":"C","pid":{},"ts":{},"name":"memory {}","args":{{"bytes":{}}}}})",
-                       rank.rank.value, micros(m.time_ns + rank.offset_ns), toText(m.term),
-                       m.bytes);
+                       rank.rank.value, micros(clock.toCommon(m.time_ns)), toText(m.term), m.bytes);
 }
 
 }  // namespace
@@ -116,12 +131,16 @@ Status writeChromeTrace(const Run& run, std::ostream& out) {
     writer.text(R"({"displayTimeUnit":"ns","otherData":{"run":)" + jsonText(run.name) +
                 R"(,"kind":")" + std::string(toText(run.kind)) + R"("},"traceEvents":[)");
     for (const RankTimeline& rank : run.ranks) {
-        addNames(writer, rank);
+        const ExportRows rows(rank);
+        const RankClock clock(rank);
+        addNames(writer, rank, rows);
         for (const Event& e : rank.events) {
-            writer.add(eventText(e, rank));
+            // Names of processes and threads are written above.
+            if (e.category == EventCategory::Metadata) continue;
+            writer.add(eventText(e, rank, rows, clock));
             if (writer.failed()) return writer.finish();
         }
-        for (const MemorySample& m : rank.memory) writer.add(memoryText(m, rank));
+        for (const MemorySample& m : rank.memory) writer.add(memoryText(m, rank, clock));
     }
     writer.text("\n]}\n");
     return writer.finish();

@@ -10,8 +10,10 @@
 namespace piper {
 
 /// A run as Chrome's trace event JSON, which chrome://tracing, Perfetto and others open.
-/// Ranks are processes, lanes their threads, events complete ("X") events named "phase kind",
-/// memory samples counter events by term. ts and dur are microseconds with three decimals on
+/// Ranks are processes, lanes and tracks their threads; events are complete ("X") events by their
+/// own name or "phase kind", with the categories and arguments that PyTorch's profiler uses, so
+/// that importing the file again gives the same kernels, copies, streams and arrows. Memory samples
+/// are counter events by term. ts and dur are microseconds with three decimals on
 /// rank 0's clock (a rank's offset is added). Written event by event: constant memory.
 /// Errors: Io when the stream fails (full disk).
 Status writeChromeTrace(const Run& run, std::ostream& out);

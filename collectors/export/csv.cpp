@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "collectors/export/file_output.h"
+#include "core/run/rank_clock.h"
 
 namespace piper {
 namespace {
@@ -12,24 +13,47 @@ std::string field(std::int64_t value, bool present) {
     return present ? std::to_string(value) : std::string();
 }
 
-std::string rowText(const Event& e, const RankTimeline& rank) {
+/// A text in quotes where it needs them.
+std::string csvText(std::string_view text) {
+    if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"') out.push_back('"');
+        out.push_back(c);
+    }
+    return out + "\"";
+}
+
+std::string trackText(const Event& e, const RankTimeline& rank) {
+    const Track* track = rank.trackOf(e);
+    if (track == nullptr) return ",,";
+    return fmt::format("{},{},{}", csvText(track->name), field(track->device, track->device >= 0),
+                       field(track->stream, track->stream >= 0));
+}
+
+std::string rowText(const Event& e, const RankTimeline& rank, const RankClock& clock) {
     return fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", rank.rank.value,
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", rank.rank.value,
         rank.stage.value, toText(e.lane), e.step, toText(e.phase), toText(e.kind), toText(e.pass),
-        toText(e.pipeline_phase), e.start_ns + rank.offset_ns, e.duration_ns,
+        toText(e.pipeline_phase), clock.toCommon(e.start_ns), e.duration_ns,
         field(e.layer.value, e.layer.valid()), field(e.micro_batch.value, e.micro_batch.valid()),
         field(e.chunk.value, e.chunk.valid()), field(e.model_chunk.value, e.model_chunk.valid()),
-        field(e.operation, e.operation >= 0), e.bytes, e.flops, field(e.cpu_ns, e.cpu_ns >= 0));
+        field(e.operation, e.operation >= 0), e.bytes, e.flops, field(e.cpu_ns, e.cpu_ns >= 0),
+        toText(e.category), csvText(rank.nameOf(e)), trackText(e, rank),
+        field(e.correlation, e.correlation >= 0));
 }
 
 }  // namespace
 
 Status writeCsv(const Run& run, std::ostream& out) {
     out << "rank,stage,lane,step,phase,kind,pass,pipeline_phase,start_ns,duration_ns,layer,"
-           "micro_batch,chunk,model_chunk,operation,bytes,flops,cpu_ns\n";
-    for (const RankTimeline& rank : run.ranks)
+           "micro_batch,chunk,model_chunk,operation,bytes,flops,cpu_ns,category,name,track,device,"
+           "stream,correlation\n";
+    for (const RankTimeline& rank : run.ranks) {
+        const RankClock clock(rank);
         for (const Event& e : rank.events)
-            if (!(out << rowText(e, rank))) break;
+            if (!(out << rowText(e, rank, clock))) break;
+    }
     out.flush();
     if (!out) return fail(ErrorCode::Io, "writing failed; is the disk full?");
     return {};

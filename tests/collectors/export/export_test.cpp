@@ -9,6 +9,7 @@
 #include "collectors/export/chrome.h"
 #include "collectors/export/csv.h"
 #include "core/base/json.h"
+#include "core/run/rank_clock.h"
 #include "tests/support/paths.h"
 #include "tests/support/synthetic_run.h"
 
@@ -31,26 +32,88 @@ TEST(ChromeExport, EveryEventComesOutWithItsPlaceTimeAndArguments) {
     const Json json = chromeOf(run);
     EXPECT_EQ(json["otherData"]["run"], run.name);
     std::map<int, std::vector<Json>> events;
-    std::size_t counters = 0;
+    std::map<std::string, std::size_t> letters;
     for (const Json& e : json["traceEvents"]) {
         if (e["ph"] == "X") events[e["pid"].get<int>()].push_back(e);
-        counters += e["ph"] == "C" ? 1 : 0;
+        ++letters[e["ph"].get<std::string>()];
     }
-    EXPECT_EQ(counters, run.ranks[0].memory.size() + run.ranks[1].memory.size());
+    std::map<std::string, std::size_t> expected;
     for (const RankTimeline& rank : run.ranks) {
+        expected["C"] += rank.memory.size();
+        std::vector<Event> ranges;
+        for (const Event& e : rank.events) {
+            expected["C"] += e.category == EventCategory::Counter ? 1 : 0;
+            expected["s"] += e.category == EventCategory::FlowStart ? 1 : 0;
+            expected["t"] += e.category == EventCategory::FlowStep ? 1 : 0;
+            expected["f"] += e.category == EventCategory::FlowEnd ? 1 : 0;
+            expected["i"] += e.category == EventCategory::Instant ? 1 : 0;
+            if (!isMark(e.category)) ranges.push_back(e);
+        }
         const std::vector<Json>& out = events[rank.rank.value];
-        ASSERT_EQ(out.size(), rank.events.size());
+        ASSERT_EQ(out.size(), ranges.size());
         for (std::size_t i = 0; i < out.size(); ++i) {
-            const Event& e = rank.events[i];
+            const Event& e = ranges[i];
             const Json& args = out[i]["args"];
-            EXPECT_EQ(out[i]["tid"], static_cast<int>(e.lane));
-            EXPECT_EQ(std::llround(out[i]["ts"].get<double>() * 1000), e.start_ns + rank.offset_ns);
+            if (e.track < 0) {
+                EXPECT_EQ(out[i]["tid"], static_cast<int>(e.lane));
+            }
+            EXPECT_EQ(std::llround(out[i]["ts"].get<double>() * 1000),
+                      RankClock(rank).toCommon(e.start_ns));
             EXPECT_EQ(std::llround(out[i]["dur"].get<double>() * 1000), e.duration_ns);
             EXPECT_EQ(args.value("layer", -1), e.layer.value);
             EXPECT_EQ(args.value("bytes", std::int64_t{0}), e.bytes);
             EXPECT_EQ(args.value("flops", 0.0), e.flops);
         }
     }
+    letters.erase("M");
+    letters.erase("X");
+    EXPECT_EQ(letters, expected);
+}
+
+TEST(ChromeExport, NamesTracksAndStreamsOfATraceStay) {
+    piper::Run run;
+    run.ranks.resize(1);
+    RankTimeline& rank = run.ranks[0];
+    rank.rank = RankId(0);
+    rank.names = {"void gemm<\"x\">()"};
+    rank.tracks = {{"device 2 stream 7", "2", "7", 2, 7}, {"python 9", "1", "9", -1, -1}};
+    Event e;
+    e.category = EventCategory::Kernel;
+    e.lane = Lane::Stream;
+    e.name = 0;
+    e.track = 0;
+    e.correlation = 11;
+    e.duration_ns = 5;
+    rank.events.push_back(e);
+    e.sub_lane = 1;
+    rank.events.push_back(e);
+    e.category = EventCategory::FlowEnd;
+    e.track = 1;
+    e.sub_lane = kMarkRow;
+    rank.events.push_back(e);
+    std::map<std::string, Json> named;
+    std::vector<Json> kernels;
+    const Json json = chromeOf(run);
+    for (const Json& event : json["traceEvents"]) {
+        if (event["ph"] == "X") kernels.push_back(event);
+        if (event["ph"] == "f") {
+            EXPECT_EQ(event["id"], 11);
+        }
+        if (event["name"] == "thread_name")
+            named[event["args"]["name"].get<std::string>()] = event["tid"];
+    }
+    ASSERT_EQ(kernels.size(), 2U);
+    EXPECT_EQ(kernels[0]["name"], rank.names[0]);
+    EXPECT_EQ(kernels[0]["cat"], "kernel");
+    EXPECT_EQ(kernels[0]["args"]["device"], 2);
+    EXPECT_EQ(kernels[0]["args"]["stream"], 7);
+    EXPECT_EQ(kernels[0]["tid"], named["device 2 stream 7"]);
+    EXPECT_EQ(kernels[1]["tid"], named["device 2 stream 7 (row 2)"]);
+    EXPECT_TRUE(named.contains("python 9"));
+    std::ostringstream csv;
+    ASSERT_TRUE(writeCsv(run, csv).ok());
+    EXPECT_THAT(csv.str(),
+                HasSubstr("kernel,\"void gemm<\"\"x\"\">()\",device 2 stream 7,2,7,11\n"));
 }
 
 TEST(ChromeExport, TimesKeepEveryNanosecondAndNamesAreGiven) {
@@ -81,11 +144,15 @@ TEST(CsvExport, OneRowAnEventWithEmptyFieldsForWhatIsAbsent) {
     const piper::Run run = test::syntheticRun(2, 50, 2);
     std::ostringstream out;
     ASSERT_TRUE(writeCsv(run, out).ok());
-    std::istringstream in(out.str());
-    std::string line;
-    std::size_t rows = 0;
-    while (std::getline(in, line)) {
-        EXPECT_EQ(std::count(line.begin(), line.end(), ','), 17) << line;
+    // Rows and fields by what stands outside quotes: names hold commas and ends of lines.
+    std::size_t rows = 0, commas = 0;
+    bool in_quotes = false;
+    for (const char c : out.str()) {
+        if (c == '"') in_quotes = !in_quotes;
+        commas += c == ',' && !in_quotes ? 1 : 0;
+        if (c != '\n' || in_quotes) continue;
+        EXPECT_EQ(commas, 23U) << "row " << rows;
+        commas = 0;
         ++rows;
     }
     EXPECT_EQ(rows, 101U);
@@ -97,8 +164,9 @@ TEST(CsvExport, OneRowAnEventWithEmptyFieldsForWhatIsAbsent) {
     bare.ranks[0].events.resize(1);
     std::ostringstream one;
     ASSERT_TRUE(writeCsv(bare, one).ok());
-    EXPECT_THAT(one.str(),
-                HasSubstr("\n0,0,compute,0,idle,forward,forward,steady,10,0,,,,,,0,0,\n"));
+    EXPECT_THAT(
+        one.str(),
+        HasSubstr("\n0,0,compute,0,idle,forward,forward,steady,10,0,,,,,,0,0,,operation,,,,,\n"));
 }
 
 TEST(Export, AFullOrMissingDestinationIsAnErrorAndLeavesNothing) {
