@@ -135,21 +135,30 @@ void MpiCommunicator::count(std::int64_t sent, std::int64_t received, std::int64
     m_counters.messages_sent += messages;
 }
 
-void MpiCommunicator::countMessage(std::int64_t to, std::int64_t bytes) {
+bool MpiCommunicator::otherNode(std::int64_t peer) const {
+    return m_nodes[static_cast<std::size_t>(peer)] != m_nodes[static_cast<std::size_t>(m_rank)];
+}
+
+void MpiCommunicator::countSent(std::int64_t to, std::int64_t bytes) {
     if (to == m_rank) return;
     count(bytes, 0, 1);
-    if (m_nodes[static_cast<std::size_t>(to)] == m_nodes[static_cast<std::size_t>(m_rank)]) return;
+    if (!otherNode(to)) return;
     m_counters.inter_node_bytes += bytes;
     ++m_counters.inter_node_messages;
+}
+
+void MpiCommunicator::countReceived(std::int64_t from, std::int64_t bytes) {
+    if (from == m_rank) return;
+    count(0, bytes, 0);
+    if (otherNode(from)) m_counters.inter_node_bytes_received += bytes;
 }
 
 void MpiCommunicator::countBlocks(std::span<const std::int64_t> send_bytes,
                                   std::span<const std::int64_t> recv_bytes) {
     for (std::int64_t peer = 0; peer < m_size; ++peer) {
-        if (peer == m_rank) continue;
         const auto i = static_cast<std::size_t>(peer);
-        if (send_bytes[i] > 0) countMessage(peer, send_bytes[i]);
-        count(0, recv_bytes[i], 0);
+        if (send_bytes[i] > 0) countSent(peer, send_bytes[i]);
+        countReceived(peer, recv_bytes[i]);
     }
 }
 
@@ -181,7 +190,7 @@ Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::send(std::span<const s
     PIPER_TRY(mpiStatus(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE,
                                   static_cast<int>(to), tag, m_comm, &request),
                         "sending"));
-    countMessage(to, signedSize(data.size()));
+    countSent(to, signedSize(data.size()));
     return std::unique_ptr<PendingTransfer>(
         std::make_unique<MpiTransfer>(request, m_options, "sending"));
 }
@@ -193,7 +202,7 @@ Result<std::unique_ptr<PendingTransfer>> MpiCommunicator::receive(std::span<std:
     PIPER_TRY(mpiStatus(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE,
                                   static_cast<int>(from), tag, m_comm, &request),
                         "receiving"));
-    if (from != m_rank) count(0, signedSize(data.size()), 0);
+    countReceived(from, signedSize(data.size()));
     return std::unique_ptr<PendingTransfer>(
         std::make_unique<MpiTransfer>(request, m_options, "receiving"));
 }

@@ -56,8 +56,10 @@ private:
     [[nodiscard]] Status checkPeer(std::int64_t peer, std::size_t bytes) const;
     [[nodiscard]] Status checkGroupSize(std::size_t sent, std::size_t received) const;
     void count(std::int64_t sent, std::int64_t received, std::int64_t messages);
-    /// Adds a message to one rank, or an all-to-all's block for it.
-    void countMessage(std::int64_t to, std::int64_t bytes);
+    [[nodiscard]] bool otherNode(std::int64_t peer) const;
+    /// Adds a message to one rank or from it, or an all-to-all's block.
+    void countSent(std::int64_t to, std::int64_t bytes);
+    void countReceived(std::int64_t from, std::int64_t bytes);
     void countBlocks(std::span<const std::int64_t> send_bytes,
                      std::span<const std::int64_t> recv_bytes);
     Status wait(MPI_Request& request, const char* doing) const;

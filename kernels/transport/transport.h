@@ -23,6 +23,7 @@ struct TransportCounters {
     /// Of what was sent: messages and all-to-all blocks to ranks of other nodes.
     std::int64_t inter_node_messages = 0;
     std::int64_t inter_node_bytes = 0;
+    std::int64_t inter_node_bytes_received = 0;
 };
 
 /// A non-blocking operation under way. Destroying it waits for it.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json_fwd.h"
+#include "core/base/result.h"
+#include "kernels/alltoall/wire_format.h"
+#include "kernels/transport/transport.h"
+
+namespace piper::app {
+
+struct BenchOptions {
+    std::int64_t pairs = 9;
+    double rate_mbit = 0.0;  ///< of a node's link, for the bound
+    std::vector<std::string> algorithms;
+    // moe
+    std::int64_t tokens = 192, hidden = 1024, topk = 8, experts = 64, node_limit = 0;
+    double zipf = 0.0;
+    std::string wire = "fp32";
+    std::vector<std::int64_t> racks;
+    // pairs
+    std::vector<std::int64_t> sizes = {64, 256, 1024, 4096, 16384, 65536};
+
+    [[nodiscard]] double rate() const { return rate_mbit * 1e6 / 8.0; }
+};
+
+/// Dispatch and combine of (token, expert) rows: results are checked, then timed. Collective; the
+/// document is the same on every rank.
+[[nodiscard]] Result<Json> benchMoe(Communicator& world, const BenchOptions& options);
+/// Plain exchange of the same number of bytes between all pairs of ranks.
+[[nodiscard]] Result<Json> benchPairs(Communicator& world, const BenchOptions& options);
+
+}  // namespace piper::app

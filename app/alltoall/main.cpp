@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "app/alltoall/bench.h"
+#include "app/alltoall/contest.h"
+#include "kernels/transport/local_transport.h"
+#include "kernels/transport/mpi_transport.h"
+#include "kernels/transport/node_map.h"
+
+namespace piper::app {
+namespace {
+
+Result<std::unique_ptr<Transport>> makeTransport() {
+    if (launchedByMpi([](const char* name) { return std::getenv(name); }))
+        return makeMpiTransport({});
+    return makeLocalTransport();
+}
+
+void print(const Json& document) {
+    if (document.at("bench") == "moe") {
+        printContest(
+            fmt::format(
+                "dispatch + combine: {} ranks, {} tokens a rank, rows of {} B, "
+                "top-{} of {} experts, node limit {}, zipf {}, wire {}",
+                document.at("ranks").get<std::int64_t>(), document.at("tokens").get<std::int64_t>(),
+                document.at("row_bytes").get<std::int64_t>(),
+                document.at("topk").get<std::int64_t>(), document.at("experts").get<std::int64_t>(),
+                document.at("node_limit").get<std::int64_t>(), document.at("zipf").get<double>(),
+                document.at("wire").get<std::string>()),
+            document.at("results"));
+        return;
+    }
+    for (const Json& size : document.at("sizes"))
+        printContest(fmt::format("{} ranks, {} B a pair", document.at("ranks").get<std::int64_t>(),
+                                 size.at("bytes_per_pair").get<std::int64_t>()),
+                     size.at("results"));
+}
+
+int runBench(bool moe, const BenchOptions& options, bool json) {
+    Result<std::unique_ptr<Transport>> transport = makeTransport();
+    if (!transport.ok()) {
+        std::fprintf(stderr, "piper-alltoall: %s\n", transport.error().text().c_str());
+        return exitStatus(transport.error().code);
+    }
+    Communicator& world = (*transport)->world();
+    Result<Json> document = moe ? benchMoe(world, options) : benchPairs(world, options);
+    if (!document.ok()) {
+        std::fprintf(stderr, "piper-alltoall: rank %d: %s\n", static_cast<int>(world.rank()),
+                     document.error().text().c_str());
+        const int status = exitStatus(document.error().code);
+        if (world.size() > 1) (*transport)->abort(status);
+        return status;
+    }
+    if (world.rank() != 0) return 0;
+    if (json)
+        fmt::print("{}\n", document->dump(1));
+    else
+        print(*document);
+    return 0;
+}
+
+}  // namespace
+}  // namespace piper::app
+
+int main(int argc, char** argv) {
+    using namespace piper::app;
+    CLI::App app(
+        "Checks and times the all-to-all algorithms on the ranks that mpirun or srun "
+        "starts; ratios are medians of interleaved pairs against the first algorithm, the "
+        "row '(again)' is the noise floor");
+    BenchOptions options;
+    bool json = false;
+    app.require_subcommand(1);
+    CLI::App* moe = app.add_subcommand(
+        "moe",
+        "Dispatch and combine of (token, expert) rows: vendor, flat, node, rail, node_pair, "
+        "rank_dedup, node_dedup, rack_dedup");
+    CLI::App* pairs = app.add_subcommand(
+        "pairs", "The same bytes between all pairs: vendor, flat, node, rail, node_pair");
+    for (CLI::App* one : {moe, pairs}) {
+        one->add_flag("--json", json, "One JSON document on standard output");
+        one->add_option("--pairs", options.pairs, "Rounds")->check(CLI::Range(1, 10000));
+        one->add_option("--rate-mbit", options.rate_mbit, "Link of a node, for the bound");
+        one->add_option("--algorithms", options.algorithms, "The first is the baseline")
+            ->delimiter(',');
+    }
+    const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
+    moe->add_option("--tokens", options.tokens, "Of each rank")->check(positive);
+    moe->add_option("--hidden", options.hidden, "Floats of a row")->check(positive);
+    moe->add_option("--topk", options.topk)->check(positive);
+    moe->add_option("--experts", options.experts, "Of all ranks")->check(positive);
+    moe->add_option("--node-limit", options.node_limit, "Nodes a token may reach, 0: any");
+    moe->add_option("--zipf", options.zipf, "Exponent of the experts' popularity");
+    moe->add_option("--wire", options.wire, "fp32, bf16 or fp8");
+    moe->add_option("--racks", options.racks, "Rack of each rank")->delimiter(',');
+    pairs->add_option("--sizes", options.sizes, "Bytes a pair")->delimiter(',')->check(positive);
+    CLI11_PARSE(app, argc, argv);
+    return runBench(moe->parsed(), options, json);
+}
