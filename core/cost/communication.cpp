@@ -179,6 +179,8 @@ CallKind CommunicationModel::callKind(CollectiveKind kind, bool combine,
         case AllToAllAlgorithm::Flat:
             return CallKind::CrossRailAllToAll;
         case AllToAllAlgorithm::Node:
+        case AllToAllAlgorithm::NodePair:
+        case AllToAllAlgorithm::NodeDedup:
             return CallKind::NodeAllToAll;
         default:
             return CallKind::AllToAll;  // NCCL takes rails by itself (PXN)
@@ -330,9 +332,21 @@ Cost CommunicationModel::publishedCost(const CommunicationWork& work, const Dime
                   ratio.extrapolated ? kNearCurve : kCurve, ratio.extrapolated);
 }
 
+/// Of the rows of (token, expert) pairs, the share that node_dedup sends between nodes: a token
+/// once to each node, one sum back (docs/alltoall.md).
+double CommunicationModel::sentShare(const GroupSpread& spread) const {
+    if (m_plan.all_to_all.algorithm != AllToAllAlgorithm::NodeDedup || !m_plan.model.moe ||
+        movesTokens(m_plan) || spread.nodes <= 1)
+        return 1.0;
+    const MoeSpec& moe = *m_plan.model.moe;
+    return expectedNodes(moe.num_experts, moe.router_topk, spread.nodes,
+                         nodeLimit(m_plan, spread.nodes)) /
+           asDouble(moe.router_topk);
+}
+
 Cost CommunicationModel::cost(const CommunicationWork& work) const {
     const double calls = asDouble(std::max<std::int64_t>(1, work.calls));
-    const double payload = std::max(work.bytes.value, work.hottest_bytes.value) / calls;
+    double payload = std::max(work.bytes.value, work.hottest_bytes.value) / calls;
     if (work.group_size <= 1 || payload <= 0.0) return {};
     const Dimension* at = nullptr;
     for (const Dimension& d : m_dimensions)
@@ -351,6 +365,7 @@ Cost CommunicationModel::cost(const CommunicationWork& work) const {
         at = &other;
     }
     if (at->spread.size <= 1) return {};
+    if (work.kind == CollectiveKind::AllToAll) payload *= sentShare(at->spread);
     if (at->measured[static_cast<std::size_t>(work.kind)] != nullptr)
         return measuredCost(work.kind, *at, payload) * calls;
     if (m_family != LinkFamily::Unknown) return publishedCost(work, *at, payload) * calls;

@@ -66,6 +66,7 @@ private:
     [[nodiscard]] Cost alphaBeta(CollectiveKind kind, const GroupSpread& spread,
                                  double payload) const;
     [[nodiscard]] Cost measuredCost(CollectiveKind kind, const Dimension& at, double payload) const;
+    [[nodiscard]] double sentShare(const GroupSpread& spread) const;
     [[nodiscard]] Cost publishedCost(const CommunicationWork& work, const Dimension& at,
                                      double payload) const;
     [[nodiscard]] const MeasuredCurve* nearestCurve(CollectiveKind kind,

@@ -82,7 +82,7 @@ AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology
         return {wanted, fmt::format("the plan names {}", toText(wanted)), false};
     if (wanted == AllToAllAlgorithm::NodeDedup)
         return {AllToAllAlgorithm::Node,
-                "the plan names node_dedup, whose rows this exchange does not see: node", true};
+                "node_dedup moves tokens, and this exchange moves rows: node", true};
     return {AllToAllAlgorithm::Node,
             fmt::format("the {} ranks of the group lie on {} nodes: node-staged", topology.size(),
                         topology.numNodes()),

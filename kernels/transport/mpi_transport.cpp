@@ -53,12 +53,16 @@ void checkLeaks() {
 
 class MpiTransport final : public Transport {
 public:
-    MpiTransport(std::shared_ptr<const MpiOptions> options, std::vector<std::int64_t> nodes)
-        : m_options(std::move(options)), m_world(duplicatedWorld(), std::move(nodes), m_options) {}
+    MpiTransport(std::shared_ptr<const MpiOptions> options, std::vector<std::int64_t> nodes,
+                 bool ends_mpi)
+        : m_options(std::move(options)),
+          m_ends_mpi(ends_mpi),
+          m_world(duplicatedWorld(), std::move(nodes), m_options) {}
     ~MpiTransport() override {
         // After an interruption others may be gone: finalizing would wait for them for ever.
         if (m_options->interrupted && m_options->interrupted()) return;
         m_world.release();
+        if (!m_ends_mpi) return;
         checkLeaks();
         MPI_Finalize();
     }
@@ -103,25 +107,35 @@ private:
     }
 
     std::shared_ptr<const MpiOptions> m_options;
+    bool m_ends_mpi;
     MpiCommunicator m_world;
     int m_next_tag = 1;
 };
 
 }  // namespace
 
+bool mpiRuns() {
+    int started = 0, ended = 0;
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    return started != 0 && ended == 0;
+}
+
 Result<std::unique_ptr<Transport>> makeMpiTransport(MpiOptions options) {
+    const bool runs = mpiRuns();
     // Ranks may outnumber cores; a value the user set stays.
     ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     int provided = 0;
-    PIPER_TRY(mpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
-                        "starting MPI"));
+    if (!runs)
+        PIPER_TRY(mpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
+                            "starting MPI"));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int rank = 0, size = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     PIPER_ASSIGN(std::vector<std::int64_t> nodes, worldNodes(rank, size));
     return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(
-        std::make_shared<const MpiOptions>(std::move(options)), std::move(nodes)));
+        std::make_shared<const MpiOptions>(std::move(options)), std::move(nodes), !runs));
 }
 
 }  // namespace piper

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/cost/cost.h"
+#include "core/resources/routing.h"
 #include "tests/core/cost/groups.h"
 #include "tests/core/resources/plans.h"
 
@@ -185,6 +186,30 @@ TEST(Measured, TheStagedAlgorithmHasItsOwnCurve) {
     EXPECT_NEAR(CostModel(plan).communication(w).time.value, 50e-6, 1e-12);
     plan.all_to_all.algorithm = AllToAllAlgorithm::Node;
     EXPECT_NEAR(CostModel(plan).communication(w).time.value, 80e-6, 1e-12);
+}
+
+TEST(Communication, ATokenThatCrossesOnceCostsItsBytes) {
+    // 16 ranks on two nodes: node_dedup is node with the bytes of distinct nodes for those of
+    // slots.
+    Plan plan = smallPlan({.ep = 16, .dp = 64});
+    const MoeSpec& moe = *plan.model.moe;
+    const double share =
+        expectedNodes(moe.num_experts, moe.router_topk, 2) / static_cast<double>(moe.router_topk);
+    ASSERT_LT(share, 1.0);
+    const auto time_of = [&](AllToAllAlgorithm algorithm, double bytes) {
+        plan.all_to_all.algorithm = algorithm;
+        return CostModel(plan)
+            .communication(exchange(CollectiveKind::AllToAll, "ep", 16, bytes))
+            .time.value;
+    };
+    EXPECT_DOUBLE_EQ(time_of(AllToAllAlgorithm::NodeDedup, 64e6),
+                     time_of(AllToAllAlgorithm::Node, 64e6 * share));
+    EXPECT_LT(time_of(AllToAllAlgorithm::NodeDedup, 64e6), time_of(AllToAllAlgorithm::Node, 64e6));
+    plan.layout = {.ep = 8, .dp = 64};  // one node: nothing crosses
+    const auto inside = exchange(CollectiveKind::AllToAll, "ep", 8, 64e6);
+    const double dedup = CostModel(plan).communication(inside).time.value;
+    plan.all_to_all.algorithm = AllToAllAlgorithm::Node;
+    EXPECT_DOUBLE_EQ(CostModel(plan).communication(inside).time.value, dedup);
 }
 
 TEST(Communication, NothingToSendCostsNothing) {

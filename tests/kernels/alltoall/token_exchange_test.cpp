@@ -190,8 +190,7 @@ private:
                 ASSERT_NEAR(dx[i], d_sum, tolerance(m_wire, 48)) << "token " << t;
             }
             for (std::int64_t k = 0; k < own.topk; ++k)
-                ASSERT_NEAR(d_weights[at(t * own.topk + k)], dot[at(k)],
-                            tolerance(m_wire, 400));
+                ASSERT_NEAR(d_weights[at(t * own.topk + k)], dot[at(k)], tolerance(m_wire, 400));
         }
     }
 
