@@ -34,8 +34,9 @@ struct ContestResult {
 
 /// Runs the contestants in turn, `rounds` times, each round beginning with another one; a round is
 /// one pair for every two of them. Collective; every rank gets the same result.
-[[nodiscard]] Result<std::vector<ContestResult>> holdContest(
-    Communicator& world, const std::vector<Contestant>& contestants, std::int64_t rounds);
+[[nodiscard]] Result<std::vector<ContestResult>> holdContest(Communicator& world,
+                                                             std::vector<Contestant> contestants,
+                                                             std::int64_t rounds);
 
 /// What is printed of a contest: the first contestant is the baseline; a contestant of the same
 /// algorithm as the baseline gives the noise floor. rate: bytes a second of a node's link, 0:
