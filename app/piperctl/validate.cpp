@@ -18,6 +18,9 @@ struct ValidateOptions {
     bool every_row = false, profiles = false, frontier = false;
 };
 
+/// A picked row within this of a table's best counts as right.
+constexpr double kNearBest = 0.03;
+
 std::string percent(double ratio) {
     return fmt::format("{:.1f} %", 100.0 * ratio);
 }
@@ -59,13 +62,19 @@ void printSources(const Validation& v) {
 
 void printTables(const Validation& v) {
     if (v.tables.empty()) return;
-    TextTable table({"order of layouts", "n", "Kendall tau", "best in first 3"});
-    for (const OrderTable& t : v.tables)
+    TextTable table({"order of layouts", "n", "Kendall tau", "best in first 3", "pick over best"});
+    std::ptrdiff_t near = 0;
+    for (const OrderTable& t : v.tables) {
         table.add(
             {fmt::format("{}, {}, {} x {}", profileOf(t.source).name, t.model, t.world, t.gpu),
              fmt::format("{}", t.n), fmt::format("{:.2f}", t.kendall_tau),
-             t.best_in_top3 ? "yes" : "no"});
+             t.best_in_top3 ? "yes" : "no", fmt::format("{:+.1f} %", 100.0 * t.pick_loss)});
+        near += t.pick_loss <= kNearBest ? 1 : 0;
+    }
     fmt::print("\n{}", table.text());
+    fmt::print(
+        "the row predicted fastest is measured within {:.0f} % of the best in {} of {} tables\n",
+        100.0 * kNearBest, near, v.tables.size());
 }
 
 void printSkipped(const Validation& v) {

@@ -122,6 +122,10 @@ OrderTable orderOf(const std::vector<const ValidatedRow*>& rows) {
     const auto faster =
         std::ranges::count_if(predicted, [&](double time) { return time < predicted[best]; });
     out.best_in_top3 = faster < 3;
+    const double fastest = *std::ranges::min_element(predicted);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (predicted[i] <= fastest)
+            out.pick_loss = std::max(out.pick_loss, measured[i] / measured[best] - 1.0);
     return out;
 }
 

@@ -130,7 +130,8 @@ Json validationJson(const Validation& v) {
                                  {"world", t.world},
                                  {"n", t.n},
                                  {"kendall_tau", number(t.kendall_tau)},
-                                 {"best_in_top3", t.best_in_top3}});
+                                 {"best_in_top3", t.best_in_top3},
+                                 {"pick_loss", number(t.pick_loss)}});
     return out;
 }
 

@@ -50,7 +50,11 @@ TEST(Validate, PredictsThePublishedSubset) {
     }
     EXPECT_LT(v.time.median, 0.25);
     EXPECT_EQ(v.time.n, v.time_fit.n + v.time_held_out.n);
-    EXPECT_GE(v.tables.size(), 1u);
+    ASSERT_GE(v.tables.size(), 1u);
+    for (const OrderTable& t : v.tables) {
+        EXPECT_GE(t.pick_loss, 0.0);
+        if (t.kendall_tau == 1.0) EXPECT_EQ(t.pick_loss, 0.0) << t.model;
+    }
 }
 
 TEST(Validate, RowsOutOfScopeAndWithGapsSayWhy) {
