@@ -14,6 +14,9 @@ std::optional<Error> Interruption::lost() const {
     if (loss->killed)
         return fail(ErrorCode::External, "rank {} died; its last operation: {}", loss->rank.value,
                     loss->message);
+    if (loss->hangs)
+        return fail(ErrorCode::External, "rank {} hangs; its last operation: {}", loss->rank.value,
+                    loss->message);
     return fail(ErrorCode::External, "rank {} failed: {}", loss->rank.value, loss->message);
 }
 
@@ -23,6 +26,7 @@ std::optional<Error> Interruption::operator()() {
     const auto now = std::chrono::steady_clock::now();
     if (signal == 0 && now < m_next_look) return std::nullopt;
     m_next_look = now + std::chrono::milliseconds(250);
+    if (m_liveness != nullptr) m_liveness->waits();
     // mpirun ends the ranks that are left with SIGTERM: then somebody is lost, not cancelled.
     m_answer = lost();
     if (!m_answer && signal != 0)

@@ -17,7 +17,8 @@ ParsedOptions parseOptions(int argc, char** argv) {
     app.add_option("--steps", o.steps, "optimizer steps")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
         ->capture_default_str();
-    app.add_option("--data", o.data, "text file to train on, as bytes")->capture_default_str();
+    app.add_option("--data", o.data, "text file, or folder of them, to train on as bytes")
+        ->capture_default_str();
     app.add_option("--seed", o.seed, "of initial weights and sample order")->capture_default_str();
     app.add_flag("--deterministic", o.deterministic, "sum in rank order");
     app.add_option("--record-routing", o.record_routing,
@@ -32,6 +33,12 @@ ParsedOptions parseOptions(int argc, char** argv) {
     app.add_option("--learning-rate", o.learning_rate)
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
+    app.add_option("--checkpoint-every", o.checkpoint_every, "steps between checkpoints")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--checkpoint-directory", o.checkpoint_directory,
+                   "where checkpoints go (JOB/checkpoints with --checkpoint-every); also written "
+                   "after the last step");
+    app.add_option("--resume", o.resume, "go on from a checkpoint, or the newest of a folder");
     try {
         app.parse(argc, argv);
         if (o.calibrate.empty() && (o.plan.empty() || o.job.empty()))

@@ -20,6 +20,8 @@ struct WorkerOptions {
     std::string calibrate;  ///< measure into this cluster file instead of training
     bool quick = false;
     std::string backend = "cpu";
+    std::int64_t checkpoint_every = 0;
+    std::string checkpoint_directory, resume;
 };
 
 /// What the command line asks for: options, or an exit status when it printed help or an error.

@@ -168,6 +168,12 @@ private:
         training.constants.adam.learning_rate = m_options.learning_rate;
         training.record_routing = m_options.record_routing;
         training.replay_routing = m_options.replay_routing;
+        training.checkpoint_every = m_options.checkpoint_every;
+        training.checkpoint_directory = m_options.checkpoint_directory;
+        if (training.checkpoint_directory.empty() && training.checkpoint_every > 0)
+            training.checkpoint_directory =
+                (std::filesystem::path(m_options.job) / "checkpoints").string();
+        training.resume = m_options.resume;
         m_status.state = JobState::Running;
         return train({m_plan, m_schedule, *m_transport, *backend, *m_recorder, data, hooks(),
                       [this](const StepProgress& p) { return report(p); }},

@@ -76,6 +76,7 @@ std::vector<Violation> brokenRules(const Plan& plan, const RuleScope& scope) {
     optionRules(plan, scope, out);
     dispatcherRules(plan, scope, out);
     compatibilityRules(plan, scope, out);
+    ownWorkerRules(plan, scope, out);
     return out.take();
 }
 

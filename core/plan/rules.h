@@ -92,6 +92,8 @@ void optionRules(const Plan& plan, const RuleScope& scope, Violations& out);
 void dispatcherRules(const Plan& plan, const RuleScope& scope, Violations& out);
 /// Options that exclude each other under one framework.
 void compatibilityRules(const Plan& plan, const RuleScope& scope, Violations& out);
+/// What our own worker does not run, on a cluster of CPUs.
+void ownWorkerRules(const Plan& plan, const RuleScope& scope, Violations& out);
 /// What the framework does without a word and no rule forbids.
 void silentChoices(const Plan& plan, const RuleScope& scope, Violations& out);
 

@@ -118,7 +118,6 @@ void SearchChoices::addExpertGrids(Layout dense) {
         }
 }
 
-
 void SearchChoices::setSavings() {
     if (fixed("recompute")) {
         m_recomputes = {base().recompute};
@@ -128,9 +127,12 @@ void SearchChoices::setSavings() {
         full.granularity = RecomputeGranularity::Full;
         m_recomputes.push_back(full);
     }
-    m_zero_stages = {1, 0, 2, 3};
+    // What the worker runs on CPU ranks (core/plan/own_worker.h).
+    const bool cpu_ranks = ownWorker() && base().cluster.device.kind == DeviceKind::Cpu;
+    m_zero_stages = cpu_ranks ? std::vector<int>{1, 0} : std::vector<int>{1, 0, 2, 3};
     if (fixed("zero_stage")) m_zero_stages = {base().zero_stage};
     m_offloads = {false, true};
+    if (cpu_ranks) m_offloads = {false};
     if (fixed("offload") || base().offload.optimizer) m_offloads = {base().offload.optimizer};
 }
 

@@ -133,6 +133,11 @@ Status CpuBackend::groupedLinearForward(ConstMatrix x, std::span<const std::int6
         const std::int64_t rows = offsets[g + 1] - first;
         if (rows == 0) continue;
         m_work.addGemm(rows, y.cols, x.cols);
+        if (rows <= Loops::kFewRows) {
+            m_loops.fewRowsForward(rows, y.cols, x.cols, x.row(first), w.row(length(g) * y.cols),
+                                   y.row(first));
+            continue;
+        }
         PIPER_TRY(m_gemm->runVarying({rows,
                                       y.cols,
                                       x.cols,
@@ -155,6 +160,11 @@ Status CpuBackend::groupedLinearInputGrad(ConstMatrix dy, std::span<const std::i
         const std::int64_t rows = offsets[g + 1] - first;
         if (rows == 0) continue;
         m_work.addGemm(rows, w.cols, dy.cols);
+        if (rows <= Loops::kFewRows) {
+            m_loops.fewRowsInputGrad(rows, dy.cols, w.cols, dy.row(first),
+                                     w.row(length(g) * dy.cols), dx.row(first));
+            continue;
+        }
         PIPER_TRY(m_gemm->runVarying({rows,
                                       w.cols,
                                       dy.cols,
@@ -177,6 +187,11 @@ Status CpuBackend::groupedLinearWeightGrad(ConstMatrix dy, ConstMatrix x,
         const std::int64_t rows = offsets[g + 1] - first;
         if (rows == 0) continue;
         m_work.addGemm(dy.cols, x.cols, rows);
+        if (rows <= Loops::kFewRows) {
+            m_loops.fewRowsWeightGrad(rows, dy.cols, x.cols, dy.row(first), x.row(first),
+                                      dw.row(length(g) * dy.cols));
+            continue;
+        }
         PIPER_TRY(m_gemm->runVarying({dy.cols,
                                       x.cols,
                                       rows,

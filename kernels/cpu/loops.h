@@ -54,6 +54,16 @@ struct Loops {
     void (*rotaryHead)(std::int64_t half, const float* cosine, const float* sine, float sign,
                        float* x);
 
+    /// Products of 1 to kFewRows rows with a large matrix, contiguous: y [m, n] = x [m, k] w^T;
+    /// dx [m, k] = dy [m, n] w; dw [n, k] += dy^T x.
+    static constexpr std::int64_t kFewRows = 5;
+    void (*fewRowsForward)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
+                           const float* w, float* y);
+    void (*fewRowsInputGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
+                             const float* w, float* dx);
+    void (*fewRowsWeightGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
+                              const float* x, float* dw);
+
     void (*swigluRow)(std::int64_t f, const float* gate_up, float* out);
     void (*swigluGradRow)(std::int64_t f, const float* dout, const float* gate_up, float* dgate_up);
     void (*gelu)(std::int64_t n, const float* x, float* out);

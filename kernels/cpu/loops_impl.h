@@ -3,6 +3,7 @@
 // compiled for its instruction set. Nothing of the standard library may be instantiated here: the
 // linker could keep such a copy for the whole program, and a lesser processor would trap in it.
 
+#include "kernels/cpu/few_rows.h"
 #include "kernels/cpu/loops.h"
 
 namespace piper {
@@ -253,6 +254,9 @@ extern const Loops PIPER_LOOPS_TABLE = {
     .layerNormInputGradRow = layerNormInputGradRow,
     .layerNormWeightGradRow = layerNormWeightGradRow,
     .rotaryHead = rotaryHead,
+    .fewRowsForward = fewRowsForward,
+    .fewRowsInputGrad = fewRowsInputGrad,
+    .fewRowsWeightGrad = fewRowsWeightGrad,
     .swigluRow = swigluRow,
     .swigluGradRow = swigluGradRow,
     .gelu = gelu,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/dataset.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -33,9 +34,6 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t n, std::uint64_t key) 
 }
 
 Result<std::vector<std::uint8_t>> readBytes(const std::string& path) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored))
-        return fail(ErrorCode::Io, "the training text is a directory, not a file").at(path);
     errno = 0;
     std::ifstream file(path, std::ios::binary);
     if (!file) {
@@ -50,11 +48,36 @@ Result<std::vector<std::uint8_t>> readBytes(const std::string& path) {
     return bytes;
 }
 
+/// Every regular file below a folder, one after the other in the order of their paths.
+Result<std::vector<std::uint8_t>> readFolder(const std::string& path) {
+    namespace fs = std::filesystem;
+    std::vector<std::string> files;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+         at.increment(error))
+        if (at->is_regular_file()) files.push_back(at->path().string());
+    if (error)
+        return fail(ErrorCode::Io, "cannot list the folder of training texts: {}", error.message())
+            .at(path);
+    std::sort(files.begin(), files.end());
+    std::vector<std::uint8_t> all;
+    for (const std::string& file : files) {
+        PIPER_ASSIGN(const std::vector<std::uint8_t> one, readBytes(file));
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    if (all.empty())
+        return fail(ErrorCode::InvalidInput, "the folder has {} files and no text", files.size())
+            .at(path);
+    return all;
+}
+
 }  // namespace
 
 Result<ByteDataset> ByteDataset::open(const std::string& path, std::int64_t seq_len,
                                       std::uint64_t seed) {
-    PIPER_ASSIGN(std::vector<std::uint8_t> bytes, readBytes(path));
+    std::error_code ignored;
+    PIPER_ASSIGN(std::vector<std::uint8_t> bytes,
+                 std::filesystem::is_directory(path, ignored) ? readFolder(path) : readBytes(path));
     Result<ByteDataset> made = fromBytes(std::move(bytes), seq_len, seed);
     if (!made.ok()) return std::move(made).error().at(path);
     return made;

@@ -10,14 +10,15 @@
 
 namespace piper {
 
-/// The bytes of a text file as tokens (vocabulary 256). Sample i is a function of the file, the
+/// The bytes of a text as tokens (vocabulary 256). Sample i is a function of the file, the
 /// seed and i alone, whatever rank asks. Within an epoch every window of the file comes once, in
 /// an order of that epoch's own; the last window wraps to the beginning.
 class ByteDataset {
 public:
     static constexpr std::int64_t kVocabSize = 256;
 
-    /// Errors: Io when the file cannot be read; InvalidInput when it is empty or shorter than
+    /// A file, or a folder: then all files below it, in the order of their paths.
+    /// Errors: Io when a file cannot be read; InvalidInput when it is empty or shorter than
     /// seq_len + 1 bytes.
     [[nodiscard]] static Result<ByteDataset> open(const std::string& path, std::int64_t seq_len,
                                                   std::uint64_t seed);

@@ -22,8 +22,8 @@ Status waitAll(std::vector<std::unique_ptr<PendingTransfer>>& transfers) {
 
 }  // namespace
 
-ExpertSlices::ExpertSlices(Communicator* group, Backend& backend)
-    : m_group(group), m_backend(backend) {
+ExpertSlices::ExpertSlices(Communicator* group, Backend& backend, TensorGroup& record)
+    : m_group(group), m_backend(backend), m_record(record) {
     if (group == nullptr) return;
     m_size = group->size();
     m_rank = group->rank();
@@ -40,7 +40,16 @@ Result<std::vector<std::int64_t>> ExpertSlices::gatherCounts(std::span<const std
 }
 
 Status ExpertSlices::spread(ConstMatrix own, std::span<const std::int64_t> rows, Matrix all) {
-    PIPER_TRY(m_backend.synchronize());
+    return m_record.exchange(*m_group, OperationKind::AllGather,
+                             [&] { return spreadRows(own, rows, all); });
+}
+
+Status ExpertSlices::collect(ConstMatrix all, std::span<const std::int64_t> rows, Matrix own) {
+    return m_record.exchange(*m_group, OperationKind::ReduceScatter,
+                             [&] { return collectRows(all, rows, own); });
+}
+
+Status ExpertSlices::spreadRows(ConstMatrix own, std::span<const std::int64_t> rows, Matrix all) {
     std::vector<std::unique_ptr<PendingTransfer>> transfers;
     for (std::int64_t rank = 0; rank < m_size; ++rank) {
         const Matrix part = all.slice(firstRow(rows, rank), rows[static_cast<std::size_t>(rank)]);
@@ -58,8 +67,7 @@ Status ExpertSlices::spread(ConstMatrix own, std::span<const std::int64_t> rows,
     return waitAll(transfers);
 }
 
-Status ExpertSlices::collect(ConstMatrix all, std::span<const std::int64_t> rows, Matrix own) {
-    PIPER_TRY(m_backend.synchronize());
+Status ExpertSlices::collectRows(ConstMatrix all, std::span<const std::int64_t> rows, Matrix own) {
     std::vector<Buffer> parts(static_cast<std::size_t>(m_size));
     std::vector<std::unique_ptr<PendingTransfer>> transfers;
     for (std::int64_t rank = 0; rank < m_size; ++rank) {

@@ -7,6 +7,7 @@
 
 #include "core/base/result.h"
 #include "kernels/ops/backend.h"
+#include "kernels/pipeline/tensor_group.h"
 #include "kernels/transport/transport.h"
 
 namespace piper {
@@ -16,8 +17,8 @@ namespace piper {
 /// same at the same place of its program.
 class ExpertSlices {
 public:
-    /// group: null for one rank.
-    ExpertSlices(Communicator* group, Backend& backend);
+    /// group: null for one rank. Its exchanges are told to `record`.
+    ExpertSlices(Communicator* group, Backend& backend, TensorGroup& record);
 
     [[nodiscard]] bool split() const { return m_size > 1; }
     /// counts of every rank, one after the other.
@@ -32,8 +33,12 @@ private:
     [[nodiscard]] std::int64_t firstRow(std::span<const std::int64_t> rows,
                                         std::int64_t rank) const;
 
+    Status spreadRows(ConstMatrix own, std::span<const std::int64_t> rows, Matrix all);
+    Status collectRows(ConstMatrix all, std::span<const std::int64_t> rows, Matrix own);
+
     Communicator* m_group;
     Backend& m_backend;
+    TensorGroup& m_record;
     std::int64_t m_size = 1, m_rank = 0;
 };
 

@@ -12,17 +12,17 @@ TensorGroup::TensorGroup(Communicator* group, bool sequence_parallel, Backend& b
     m_rank = group->rank();
 }
 
-template <class Work>
-Status TensorGroup::timed(OperationKind kind, Work&& work) {
+Status TensorGroup::exchange(Communicator& group, OperationKind kind,
+                             const std::function<Status()>& work) {
     // Other backends work behind the host's back; the exchange reads what they made.
     PIPER_TRY(m_backend.synchronize());
-    Exchange exchange{.kind = kind};
-    const std::int64_t sent = m_group->counters().bytes_sent;
-    if (m_clock) exchange.start_ns = m_clock();
+    Exchange done{.kind = kind};
+    const std::int64_t sent = group.counters().bytes_sent;
+    if (m_clock) done.start_ns = m_clock();
     PIPER_TRY(work());
-    if (m_clock) exchange.end_ns = m_clock();
-    exchange.bytes_sent = m_group->counters().bytes_sent - sent;
-    m_exchanges.push_back(exchange);
+    if (m_clock) done.end_ns = m_clock();
+    done.bytes_sent = group.counters().bytes_sent - sent;
+    m_exchanges.push_back(done);
     return {};
 }
 
@@ -32,7 +32,7 @@ Result<GatheredRows> TensorGroup::gather(ConstMatrix local) {
     PIPER_ASSIGN(all.held, m_backend.allocator().allocateFloats(MemoryTerm::CommunicationBuffer,
                                                                 m_size * local.size()));
     const Matrix rows = all.held.matrix(m_size * local.rows, local.cols);
-    PIPER_TRY(timed(OperationKind::AllGather, [&] {
+    PIPER_TRY(exchange(*m_group, OperationKind::AllGather, [&] {
         return m_group->allGather(std::as_bytes(local.span()), std::as_writable_bytes(rows.span()));
     }));
     all.rows = rows;
@@ -42,18 +42,18 @@ Result<GatheredRows> TensorGroup::gather(ConstMatrix local) {
 Status TensorGroup::reduce(Matrix partial, Matrix y, Store store) {
     PIPER_CHECK(split() && y.rows == localRows(partial.rows) && y.cols == partial.cols);
     if (!splitsRows()) {
-        PIPER_TRY(
-            timed(OperationKind::AllReduce, [&] { return m_group->allReduceSum(partial.span()); }));
+        PIPER_TRY(exchange(*m_group, OperationKind::AllReduce,
+                           [&] { return m_group->allReduceSum(partial.span()); }));
         if (store == Store::Overwrite) PIPER_TRY(m_backend.fill(y.span(), 0.0F));
         return m_backend.add({partial.data, partial.count()}, y.span());
     }
     if (store == Store::Overwrite)
-        return timed(OperationKind::ReduceScatter, [&] {
+        return exchange(*m_group, OperationKind::ReduceScatter, [&] {
             return m_group->reduceScatterSum({partial.data, partial.count()}, y.span());
         });
     PIPER_ASSIGN(const Buffer own,
                  m_backend.allocator().allocateFloats(MemoryTerm::CommunicationBuffer, y.size()));
-    PIPER_TRY(timed(OperationKind::ReduceScatter, [&] {
+    PIPER_TRY(exchange(*m_group, OperationKind::ReduceScatter, [&] {
         return m_group->reduceScatterSum({partial.data, partial.count()}, own.floats());
     }));
     return m_backend.add(own.floats(), y.span());
@@ -61,17 +61,20 @@ Status TensorGroup::reduce(Matrix partial, Matrix y, Store store) {
 
 Status TensorGroup::sum(Vector values) {
     if (!split()) return {};
-    return timed(OperationKind::AllReduce, [&] { return m_group->allReduceSum(values); });
+    return exchange(*m_group, OperationKind::AllReduce,
+                    [&] { return m_group->allReduceSum(values); });
 }
 
 Status TensorGroup::sum(std::span<double> values) {
     if (!split()) return {};
-    return timed(OperationKind::AllReduce, [&] { return m_group->allReduceSum(values); });
+    return exchange(*m_group, OperationKind::AllReduce,
+                    [&] { return m_group->allReduceSum(values); });
 }
 
 Status TensorGroup::max(std::span<double> values) {
     if (!split()) return {};
-    return timed(OperationKind::AllReduce, [&] { return m_group->allReduceMax(values); });
+    return exchange(*m_group, OperationKind::AllReduce,
+                    [&] { return m_group->allReduceMax(values); });
 }
 
 std::vector<TensorGroup::Exchange> TensorGroup::takeExchanges() {

@@ -60,6 +60,9 @@ public:
     Status sum(std::span<double> values);
     Status max(std::span<double> values);
 
+    /// Does `work`, an exchange of `group`, and keeps its time and bytes with the others.
+    Status exchange(Communicator& group, OperationKind kind, const std::function<Status()>& work);
+
     /// Times exchanges from now on.
     void setClock(std::function<std::int64_t()> clock) { m_clock = std::move(clock); }
     /// What was exchanged since the last call.
@@ -67,9 +70,6 @@ public:
     [[nodiscard]] const Communicator* communicator() const { return m_group; }
 
 private:
-    template <class Work>
-    Status timed(OperationKind kind, Work&& work);
-
     Communicator* m_group;
     bool m_sequence_parallel;
     Backend& m_backend;

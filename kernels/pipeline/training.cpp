@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/pipeline/training.h"
 
+#include "kernels/pipeline/checkpoint.h"
 #include "kernels/pipeline/support.h"
 
 namespace piper {
@@ -42,19 +43,38 @@ Result<Traces> openTraces(const Plan& plan, const TrainingOptions& options) {
 
 class TrainingLoop {
 public:
-    TrainingLoop(TrainingParts& parts, StageModel& model, StageId stage)
+    TrainingLoop(TrainingParts& parts, const TrainingOptions& options, StageModel& model,
+                 const RankGroups& groups)
         : m_parts(parts),
+          m_options(options),
           m_model(model),
-          m_runner(parts.schedule.stages[stage.index()], model, parts.backend, parts.recorder,
-                   parts.hooks) {}
+          m_groups(groups),
+          m_key{options.constants.seed, parts.plan.global_batch_size, parts.plan.seq_len},
+          m_runner(parts.schedule.stages[groups.stage().index()], model, parts.backend,
+                   parts.recorder, parts.hooks) {}
 
-    Status run(std::int64_t steps) {
+    Status run() {
+        std::int64_t first = 0;
+        if (!m_options.resume.empty()) {
+            PIPER_ASSIGN(first, readCheckpoint(m_options.resume, m_key, m_model, m_parts.backend));
+        }
         PIPER_TRY(synchronizeClock());
-        for (std::int64_t step = 0; step < steps; ++step) PIPER_TRY(oneStep(step));
+        for (std::int64_t step = first; step < m_options.steps; ++step) {
+            PIPER_TRY(oneStep(step));
+            PIPER_TRY(checkpoint(step + 1));
+        }
         return synchronizeClock();
     }
 
 private:
+    Status checkpoint(std::int64_t done) {
+        if (m_options.checkpoint_directory.empty()) return {};
+        const bool due = m_options.checkpoint_every > 0 && done % m_options.checkpoint_every == 0;
+        if (!due && done != m_options.steps) return {};
+        return writeCheckpoint(m_options.checkpoint_directory, done, m_key, m_model, m_groups,
+                               m_parts.transport.world(), m_parts.backend);
+    }
+
     Status synchronizeClock() {
         PIPER_ASSIGN(const ClockSample sample,
                      measureClockOffset(m_parts.transport.world(), m_parts.hooks.clock));
@@ -83,7 +103,10 @@ private:
     }
 
     TrainingParts& m_parts;
+    const TrainingOptions& m_options;
     StageModel& m_model;
+    const RankGroups& m_groups;
+    CheckpointKey m_key;
     ProgramRunner m_runner;
 };
 
@@ -105,7 +128,7 @@ Status train(TrainingParts parts, const TrainingOptions& options) {
                             traces.replay ? &*traces.replay : nullptr}));
     parts.recorder.counter("all_to_all.algorithm", toText(model->exchange().choice().algorithm));
     parts.recorder.counter("all_to_all.reason", model->exchange().choice().reason);
-    PIPER_TRY(TrainingLoop(parts, *model, groups.stage()).run(options.steps));
+    PIPER_TRY(TrainingLoop(parts, options, *model, groups).run());
     if (!traces.record) return {};
     return traces.record->write(ownFile(options.record_routing, parts.transport.world()));
 }

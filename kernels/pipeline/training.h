@@ -15,6 +15,9 @@ struct TrainingOptions {
     TrainingConstants constants;
     std::string record_routing;  ///< file, empty for none
     std::string replay_routing;
+    std::string checkpoint_directory;   ///< where step-N folders go; empty for none
+    std::int64_t checkpoint_every = 0;  ///< steps between checkpoints; 0: after the last step only
+    std::string resume;                 ///< a checkpoint, or a folder of them; empty for none
 };
 
 /// What a step reported, for progress.
@@ -35,10 +38,10 @@ struct TrainingParts {
     std::function<Status(const StepProgress&)> progress;  ///< called after every step
 };
 
-/// Trains `steps` steps of the plan on this rank; every rank of the plan's world calls it with the
-/// same arguments. Everything measured so far is with the recorder when it returns, also with an
-/// error; the caller finishes the recorder.
-/// Errors: InvalidInput for a world, plan or trace that does not fit; Unsupported what canRun says;
+/// Trains the plan on this rank up to step `steps`, from the beginning or from a checkpoint; every
+/// rank of the plan's world calls it with the same arguments. Everything measured so far is with
+/// the recorder when it returns, also with an error; the caller finishes the recorder. Errors:
+/// InvalidInput for a world, plan or trace that does not fit; Unsupported what canRun says;
 /// External for a NaN, an exceeded memory limit, a lost rank; Io for the recorder's disk; what
 /// `interrupted` gave.
 [[nodiscard]] Status train(TrainingParts parts, const TrainingOptions& options);

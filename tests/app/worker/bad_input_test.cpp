@@ -40,8 +40,8 @@ TEST_F(BadInput, PlanThatNeedsMoreRanks) {
 
 TEST_F(BadInput, PlanTheWorkerDoesNotRun) {
     Plan plan = test::smallPlan(1, 1, 1);
-    plan.model.tie_word_embeddings = true;
-    expectRefused(run(plan, {}), "tie_word_embeddings");
+    plan.model.dropout = 0.1;
+    expectRefused(run(plan, {}), "dropout 0.1");
 }
 
 TEST_F(BadInput, PlanThatDropsSequences) {

@@ -60,6 +60,22 @@ TEST_F(Faults, KilledRankZeroIsNamedToo) {
         << workers.statusText();
 }
 
+TEST_F(Faults, AStoppedRankIsNamedByTheOthers) {
+    test::WorkerProcess workers(launchOf(test::smallPlan(2, 1, 1)));
+    ASSERT_TRUE(workers.awaitStep(2)) << workers.output();
+    const auto victim = static_cast<pid_t>(Liveness::processOf(m_directory.path(), 1));
+    ASSERT_GT(victim, 0);
+    ASSERT_EQ(::kill(victim, SIGSTOP), 0);
+    EXPECT_NE(workers.wait(), 0);
+    EXPECT_EQ(workers.rankExit(0), 3) << workers.output();
+    EXPECT_NE(workers.statusText().find("rank 1 hangs; its last operation: step"),
+              std::string::npos)
+        << workers.statusText();
+    const Result<CollectedRun> run = collect();
+    ASSERT_TRUE(run.ok()) << run.error().text();
+    EXPECT_EQ(run->outcome, RunOutcome::Failed);
+}
+
 TEST_F(Faults, ATerminatedLauncherCancelsTheRun) {
     test::WorkerProcess workers(launchOf(test::smallPlan(2, 1, 1)));
     ASSERT_TRUE(workers.awaitStep(2)) << workers.output();

@@ -64,6 +64,24 @@ TEST_F(CpuTest, GroupedLinearMatchesWithEmptyExperts) {
                           before, reference::groupedLinearWeightGrad(dy.ref(), x.ref(), offsets)));
 }
 
+TEST_F(CpuTest, GroupedLinearOfFewRowsAndOddSizes) {
+    for (const auto& [n, k] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {17, 33}, {64, 40}, {130, 257}}) {
+        // 1, 2, ... 7 rows: on both sides of where a loop gives way to a GEMM.
+        const Offsets offsets{0, 1, 3, 6, 10, 15, 21, 28};
+        Owned x = random(28, k), w = random(7 * n, k), y(28, n), dy = random(28, n), dx(28, k);
+        Owned dw = random(7 * n, k);
+        const reference::Tensor before = dw.ref();
+        EXPECT_OK(cpu().groupedLinearForward(x.m, offsets, w.m, y.m));
+        expectClose(y.m, reference::groupedLinear(x.ref(), offsets, w.ref()));
+        EXPECT_OK(cpu().groupedLinearInputGrad(dy.m, offsets, w.m, dx.m));
+        expectClose(dx.m, reference::groupedLinearInputGrad(dy.ref(), offsets, w.ref()));
+        EXPECT_OK(cpu().groupedLinearWeightGrad(dy.m, x.m, offsets, dw.m));
+        expectClose(dw.m, reference::add(before, reference::groupedLinearWeightGrad(
+                                                     dy.ref(), x.ref(), offsets)));
+    }
+}
+
 TEST_F(CpuTest, GroupedLinearOfNoRowsAtAll) {
     const Offsets offsets{0, 0, 0};
     Owned x(0, 3), w = random(8, 3), y(0, 4), dw = random(8, 3), dx(0, 3);

@@ -12,6 +12,7 @@
 
 #include "kernels/ops/dataset.h"
 #include "kernels/ops/initial_weights.h"
+#include "tests/support/paths.h"
 
 namespace piper {
 namespace {
@@ -147,7 +148,7 @@ TEST_F(DataFile, ReadsTheBytesOfAFile) {
     EXPECT_EQ(first, (std::set<char>{'T', 'e'}));
 }
 
-TEST_F(DataFile, MissingEmptyShortAndDirectoryAreClearErrors) {
+TEST_F(DataFile, MissingEmptyAndShortAreClearErrors) {
     const std::string path = m_path.string();
     const auto missing = ByteDataset::open(path, 8, 0);
     ASSERT_FALSE(missing.ok());
@@ -162,10 +163,31 @@ TEST_F(DataFile, MissingEmptyShortAndDirectoryAreClearErrors) {
     const auto brief = ByteDataset::open(path, 8, 0);
     ASSERT_FALSE(brief.ok());
     EXPECT_THAT(brief.error().text(), HasSubstr("8 bytes; seq_len 8 needs at least 9"));
-    const auto directory = ByteDataset::open("/tmp", 8, 0);
-    ASSERT_FALSE(directory.ok());
-    EXPECT_THAT(directory.error().text(), HasSubstr("directory"));
     EXPECT_FALSE(ByteDataset::open(path, 0, 0).ok());
+}
+
+TEST(DataFolder, IsItsFilesInTheOrderOfTheirPaths) {
+    const test::TemporaryDirectory directory;
+    const auto at = [&](const char* name) { return directory.path() / name; };
+    const auto empty = ByteDataset::open(directory.path().string(), 4, 3);
+    ASSERT_FALSE(empty.ok());
+    EXPECT_THAT(empty.error().text(), HasSubstr("0 files and no text"));
+    std::filesystem::create_directory(at("b"));
+    std::ofstream(at("b/first.txt")) << "the second part";
+    std::ofstream(at("a.txt")) << "the first part, ";
+    std::ofstream(at("c.txt")) << "";
+    const auto folder = ByteDataset::open(directory.path().string(), 4, 3);
+    ASSERT_TRUE(folder.ok()) << folder.error().text();
+    const std::string text = "the first part, the second part";
+    const auto whole = ByteDataset::fromBytes({text.begin(), text.end()}, 4, 3);
+    ASSERT_EQ(folder->samplesPerEpoch(), whole->samplesPerEpoch());
+    for (std::int64_t i = 0; i < 2 * whole->samplesPerEpoch(); ++i) {
+        std::vector<std::int32_t> got(4), next(4), expected(4), expected_next(4);
+        folder->sample(i, got, next);
+        whole->sample(i, expected, expected_next);
+        EXPECT_EQ(got, expected);
+        EXPECT_EQ(next, expected_next);
+    }
 }
 
 }  // namespace

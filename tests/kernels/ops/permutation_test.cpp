@@ -56,5 +56,25 @@ TEST(ReceiveOrder, OfNothing) {
     EXPECT_EQ(offsets, (Counts{0, 0, 0}));
 }
 
+TEST(CapacityPermutation, TakesTheFirstAndDropsTheRest) {
+    const std::vector<std::int32_t> experts{1, 0, 1, 1, 0, 1, 3, 1};
+    std::vector<std::int32_t> slot_of_row(8), row_of_slot(8);
+    const auto dropped = makeCapacityPermutation(experts, 4, 2, slot_of_row, row_of_slot);
+    ASSERT_TRUE(dropped.ok());
+    EXPECT_EQ(*dropped, 3);
+    EXPECT_EQ(slot_of_row, (std::vector<std::int32_t>{1, 4, 0, 2, -1, -1, 6, -1}));
+    EXPECT_EQ(row_of_slot, (std::vector<std::int32_t>{2, 0, 3, -1, 1, -1, 6, -1}));
+    const std::vector<std::int32_t> wrong{0, 4};
+    std::vector<std::int32_t> two(2);
+    EXPECT_FALSE(makeCapacityPermutation(wrong, 4, 2, slot_of_row, two).ok());
+}
+
+TEST(ExpertCapacity, RoundsUpAndForgivesBinaryFractions) {
+    EXPECT_EQ(expertCapacity(64, 8, 1.25), 10);
+    EXPECT_EQ(expertCapacity(65, 8, 1.0), 9);
+    EXPECT_EQ(expertCapacity(4, 8, 1.0), 1);
+    EXPECT_EQ(expertCapacity(2, 64, 1.0), 1);
+}
+
 }  // namespace
 }  // namespace piper

@@ -3,7 +3,10 @@
 // of every tensor in one.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 
 #include "kernels/transport/local_transport.h"
 #include "tests/kernels/support/mpi_main.h"
@@ -338,6 +341,81 @@ TEST(Recomputed, ChangesNoBitWithExpertsSpread) {
     recompute(plan, {"moe", "layernorm"});
     test::TinyRun parts(plan, test::transport());
     EXPECT_EQ(lossesOf(parts, optionsOf(5, "", "")), expected);
+}
+
+/// Bytes of the exchanges of tensor parallelism inside the layers, by kind.
+using ByKind = std::map<OperationKind, double>;
+
+ByKind measuredTensorBytes(const RankTimeline& timeline) {
+    ByKind out;
+    for (const Event& event : timeline.events)
+        if (event.phase == Phase::TpComm && event.layer.valid())
+            out[event.kind] += static_cast<double>(event.bytes);
+    return out;
+}
+ByKind scheduledTensorBytes(const StageProgram& program) {
+    ByKind out;
+    for (const Operation& op : program.operations)
+        if (op.key.phase == Phase::TpComm) out[op.key.kind] += op.bytes.value;
+    return out;
+}
+
+TEST(TensorParallel, MovesTheBytesOfTheSchedule) {
+    Transport& transport = test::transport();
+    const std::int64_t world = transport.world().size();
+    for (const std::int64_t etp : {1, 2}) {
+        Plan plan = basePlan(world);
+        tensorParallel(plan, true, etp);
+        plan.layout.ep = world / etp;
+        // Every rank counts its own rows, the schedule their mean: let the experts get equal loads.
+        plan.capacity_factor = 1.0;
+        test::TinyRun run(plan, transport);
+        ASSERT_EQ(lossesOf(run, optionsOf(1, "", "")).size(), 1U);
+        const ByKind measured = measuredTensorBytes(run.recorder.timeline());
+        const ByKind scheduled = scheduledTensorBytes(run.schedule.stages[0]);
+        for (const OperationKind kind : {OperationKind::AllGather, OperationKind::ReduceScatter})
+            EXPECT_NEAR(measured.at(kind), scheduled.at(kind), 1e-6 * scheduled.at(kind))
+                << toText(kind) << " with etp " << etp;
+    }
+}
+
+/// A folder that every rank of this launch names alike.
+std::filesystem::path sharedFolder() {
+    return std::filesystem::temp_directory_path() /
+           ("piper-layouts-" + std::to_string(::getppid()));
+}
+
+TEST(Resumed, OnTheSameLayoutToTheBitAndOnOneRankClosely) {
+    Transport& transport = test::transport();
+    Plan split = basePlan(transport.world().size());
+    tensorParallel(split, true, 2);
+    split.layout.ep = split.layout.dp;
+    split.zero_stage = 1;
+    const std::filesystem::path folder = sharedFolder();
+    std::filesystem::create_directories(folder);
+    TrainingOptions options = optionsOf(6, (folder / "routing").string(), "");
+    options.checkpoint_directory = (folder / "checkpoints").string();
+    options.checkpoint_every = 3;
+    test::TinyRun whole(split, transport);
+    const std::vector<double> expected = lossesOf(whole, options);
+    ASSERT_EQ(expected.size(), 6U);
+
+    options = optionsOf(6, "", "");
+    options.resume = (folder / "checkpoints" / "step-3").string();
+    test::TinyRun same(split, transport);
+    const std::vector<double> again = lossesOf(same, options);
+    ASSERT_EQ(again.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(again[i], expected[3 + i]) << i;
+
+    options.replay_routing = (folder / "routing").string();
+    test::TinyRun alone(oneRank(split));
+    const std::vector<double> other = lossesOf(alone, options);
+    ASSERT_EQ(other.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_NEAR(other[i], expected[3 + i], 1e-5 * expected[3 + i]) << i;
+    ASSERT_TRUE(transport.world().barrier().ok());
+    std::error_code ignored;
+    if (transport.world().rank() == 0) std::filesystem::remove_all(folder, ignored);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(kCases),

@@ -71,6 +71,78 @@ TEST(Liveness, WhoLeavesInOrderIsNoLoss) {
     EXPECT_FALSE((*self)->findLoss().has_value());
 }
 
+constexpr Liveness::Patience kShort{
+    .beat_ms = 5, .looks_without_beat = 40, .beats_idle = 20, .beats_busy = 100000};
+
+/// A process that joins as rank 1 and then lives as told until it is killed.
+template <class Live>
+pid_t rankThat(const std::filesystem::path& directory, Liveness::Patience patience, Live&& live) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    auto joined = Liveness::join(directory, RankId(1), 2, patience);
+    if (!joined.ok()) ::_exit(1);
+    (*joined)->note("step 7, expert");
+    for (;;) live(**joined);
+}
+
+/// Looks until there is a loss, at most so many times.
+std::optional<Liveness::Loss> lookFor(const std::filesystem::path& directory, pid_t other,
+                                      int looks) {
+    awaitProcess(directory, other);
+    auto self = Liveness::join(directory, RankId(0), 2, kShort);
+    std::optional<Liveness::Loss> loss;
+    for (int i = 0; i < looks && !loss; ++i) {
+        ::usleep(5'000);
+        loss = (*self)->findLoss();
+    }
+    killAndReap(other);
+    return loss;
+}
+
+TEST(Liveness, ARankThatSleepsHangs) {
+    const test::TemporaryDirectory directory;
+    const pid_t other = rankThat(directory.path(), kShort, [](Liveness&) { ::pause(); });
+    const auto loss = lookFor(directory.path(), other, 5000);
+    ASSERT_TRUE(loss.has_value());
+    EXPECT_TRUE(loss->hangs);
+    EXPECT_FALSE(loss->killed);
+    EXPECT_EQ(loss->message, "step 7, expert");
+}
+
+TEST(Liveness, AStoppedRankHangs) {
+    const test::TemporaryDirectory directory;
+    const pid_t other = rankThat(directory.path(), kShort, [](Liveness&) { ::raise(SIGSTOP); });
+    const auto loss = lookFor(directory.path(), other, 5000);
+    ASSERT_TRUE(loss.has_value());
+    EXPECT_TRUE(loss->hangs);
+}
+
+TEST(Liveness, ARankThatComputesAtOneOperationForeverHangs) {
+    const test::TemporaryDirectory directory;
+    Liveness::Patience patience = kShort;
+    patience.beats_busy = 10;
+    const pid_t other = rankThat(directory.path(), kShort, [](Liveness&) {});
+    awaitProcess(directory.path(), other);
+    auto self = Liveness::join(directory.path(), RankId(0), 2, patience);
+    std::optional<Liveness::Loss> loss;
+    for (int i = 0; i < 5000 && !loss; ++i) {
+        ::usleep(5'000);
+        loss = (*self)->findLoss();
+    }
+    killAndReap(other);
+    ASSERT_TRUE(loss.has_value());
+    EXPECT_TRUE(loss->hangs);
+}
+
+TEST(Liveness, ARankThatWaitsForOthersDoesNotHang) {
+    const test::TemporaryDirectory directory;
+    const pid_t other = rankThat(directory.path(), kShort, [](Liveness& self) {
+        ::usleep(2'000);
+        self.waits();
+    });
+    EXPECT_FALSE(lookFor(directory.path(), other, 120).has_value());
+}
+
 TEST(Liveness, MissingDirectoryIsAnError) {
     const auto joined = Liveness::join("/nonexistent/directory", RankId(0), 1);
     ASSERT_FALSE(joined.ok());

@@ -46,6 +46,22 @@ TEST(CanRun, SizesThatTensorParallelismDoesNotDivide) {
     EXPECT_EQ(unsupportedParts(plan).size(), 3U) << status.error().message;
 }
 
+TEST(CanRun, TheRulesOfAPlanOnCpusSayTheSame) {
+    Plan plan = test::tinyPlan();
+    EXPECT_TRUE(validatePlan(plan).empty());
+    plan.zero_stage = 2;
+    plan.model.dropout = 0.1;
+    const std::vector<std::string> parts = unsupportedParts(plan);
+    ASSERT_EQ(parts.size(), 2U);
+    std::vector<std::string> said;
+    for (const Violation& broken : validatePlan(plan))
+        if (broken.rule == "own_worker") said.push_back(broken.message);
+    EXPECT_EQ(said, parts);
+    // Other frameworks, and devices that the plan is only made for, are not judged by it.
+    plan.framework = Framework::DeepSpeed;
+    for (const Violation& broken : validatePlan(plan)) EXPECT_NE(broken.rule, "own_worker");
+}
+
 TEST(CanRun, UnevenPlacementOfExperts) {
     Plan plan = test::tinyPlan();
     plan.layout.ep = plan.layout.dp = 2;

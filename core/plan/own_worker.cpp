@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/own_worker.h"
+
+#include <algorithm>
+
+#include "core/plan/rules.h"
+
+namespace piper {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+void degree(Parts& parts, const char* name, std::int64_t value) {
+    if (value != 1)
+        parts.push_back(fmt::format("{} {}: the CPU worker runs {} 1 only", name, value, name));
+}
+
+/// A size that a degree must divide.
+void divides(Parts& parts, const char* name, std::int64_t size, const char* degree_name,
+             std::int64_t by) {
+    if (size % by != 0)
+        parts.push_back(
+            fmt::format("{} {} over {} {}: the CPU worker pads nothing; {} must divide "
+                        "it",
+                        name, size, degree_name, by, degree_name));
+}
+
+void addTensorParallel(Parts& parts, const Plan& plan) {
+    const Layout& layout = plan.layout;
+    const ModelSpec& model = plan.model;
+    const std::int64_t tp = layout.tp;
+    if (tp > 1) {
+        divides(parts, "num_heads", model.attention.num_heads, "tp", tp);
+        if (model.attention.kind == AttentionKind::Gqa)
+            divides(parts, "num_kv_heads", model.attention.num_kv_heads, "tp", tp);
+        divides(parts, "vocab_size", model.vocab_size, "tp", tp);
+        divides(parts, "ffn_hidden_size", model.ffn_hidden_size, "tp", tp);
+        if (model.moe)
+            divides(parts, "shared_ffn_hidden_size", model.moe->shared_ffn_hidden_size, "tp", tp);
+        if (layout.sp)
+            divides(parts, "tokens of a micro-batch", plan.tokensPerMicroBatch(), "tp", tp);
+        if (model.attention.qk_norm_full)
+            parts.push_back(
+                fmt::format("tp {}: the norm runs over the queries of all heads "
+                            "(qk_norm_full); set tp 1",
+                            tp));
+    }
+    if (tp > 1 && !layout.sp && model.moe)
+        parts.push_back(
+            fmt::format("tp {} without sp: the CPU worker routes each token on one "
+                        "rank; set sp",
+                        tp));
+    if (layout.etp > 1 && model.moe) {
+        divides(parts, "moe_ffn_hidden_size", model.moe->moe_ffn_hidden_size, "etp", layout.etp);
+        if (layout.etp != tp)
+            parts.push_back(
+                fmt::format("etp {} beside tp {}: the CPU worker splits experts over "
+                            "the tp ranks or not at all; set etp {} or 1",
+                            layout.etp, tp, tp));
+        if (model.mlp_bias)
+            parts.push_back(fmt::format("mlp_bias with etp {}: set etp 1", layout.etp));
+    }
+}
+
+void addRecompute(Parts& parts, const Recompute& recompute) {
+    if (recompute.granularity == RecomputeGranularity::Full &&
+        recompute.method == RecomputeMethod::Uniform && recompute.num_layers > 1)
+        parts.push_back(
+            fmt::format("recompute uniform of {} layers: the CPU worker keeps the input "
+                        "of every layer; set num_layers 1 or method block",
+                        recompute.num_layers));
+    if (recompute.granularity != RecomputeGranularity::Selective) return;
+    for (const std::string& module : recompute.modules)
+        if (module == "op")
+            parts.push_back(
+                "recompute module op: the CPU worker makes whole modules again; name "
+                "moe_act, layernorm, core_attn, mla_up_proj, mlp, shared_experts or moe");
+}
+
+void addLayout(Parts& parts, const Plan& plan) {
+    degree(parts, "cp", plan.layout.cp);
+    addTensorParallel(parts, plan);
+    if (plan.zero_stage > 1)
+        parts.push_back(
+            fmt::format("zero_stage {}: the CPU worker shards the optimizer state only; "
+                        "set zero_stage 1 or 0",
+                        plan.zero_stage));
+    if (plan.offload != Offload{false, plan.offload.fraction})
+        parts.push_back("offload: a CPU worker has no device memory to offload from");
+    if (plan.precision != Precision::Fp32)
+        parts.push_back(fmt::format("precision {}: the CPU worker computes in fp32; set fp32",
+                                    toText(plan.precision)));
+    addRecompute(parts, plan.recompute);
+    if (plan.optimizer != OptimizerChoice{})
+        parts.push_back("optimizer: the CPU worker runs AdamW with fp32 state; leave it out");
+    if (!plan.fused_attention)
+        parts.push_back("fused_attention false: the CPU worker never keeps the scores");
+}
+
+void addModel(Parts& parts, const ModelSpec& model) {
+    const AttentionSpec& attention = model.attention;
+    const bool latent = attention.kind == AttentionKind::Mla;
+    if (latent && (attention.qk_norm || attention.qkv_bias))
+        parts.push_back(
+            "attention mla with qk_norm or qkv_bias: the CPU worker norms the "
+            "compressed states only");
+    if (latent && model.position != PositionKind::Rotary)
+        parts.push_back("attention mla without rotary positions");
+    const std::int64_t turned = latent ? attention.qk_rope_head_dim : attention.head_dim;
+    if (model.position == PositionKind::Rotary && turned % 2 != 0)
+        parts.push_back(
+            fmt::format("head_dim {}: rotary embedding turns pairs of elements", turned));
+    if (model.dropout > 0.0)
+        parts.push_back(fmt::format("dropout {}: the CPU worker drops nothing", model.dropout));
+    if (model.mtp_num_layers > 0)
+        parts.push_back(fmt::format("mtp_num_layers {}: the CPU worker predicts one token",
+                                    model.mtp_num_layers));
+}
+
+void addMoe(Parts& parts, const Plan& plan) {
+    if (!plan.model.moe) return;
+    const MoeSpec& moe = *plan.model.moe;
+    if (moe.shared_gate && plan.model.mlp_bias)
+        parts.push_back("mlp_bias with shared_gate: the CPU worker gates a product without bias");
+    const std::vector<std::int64_t> owners = expertOwners(plan);
+    for (std::int64_t rank = 0; rank < plan.layout.ep; ++rank) {
+        const auto held = std::count(owners.begin(), owners.end(), rank);
+        if (held * plan.layout.ep == moe.num_experts) continue;
+        parts.push_back(
+            fmt::format("expert_placement gives ep rank {} {} of {} experts; the CPU "
+                        "worker needs the same number on each of {} ranks",
+                        rank, held, moe.num_experts, plan.layout.ep));
+        break;
+    }
+    const std::int64_t limit = plan.all_to_all.node_limit;
+    const std::int64_t each = moe.num_experts / plan.layout.ep;
+    if (limit > 0 && limit * each < moe.router_topk)
+        parts.push_back(
+            fmt::format("all_to_all.node_limit {}: {} nodes may hold {} experts only, "
+                        "top-{} wants more",
+                        limit, limit, limit * each, moe.router_topk));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> expertOwners(const Plan& plan) {
+    if (!plan.expert_placement.empty() || !plan.model.moe) return plan.expert_placement;
+    std::vector<std::int64_t> owners;
+    const std::int64_t experts = plan.model.moe->num_experts;
+    for (std::int64_t e = 0; e < experts; ++e) owners.push_back(e * plan.layout.ep / experts);
+    return owners;
+}
+
+std::vector<std::string> unsupportedParts(const Plan& plan) {
+    Parts parts;
+    addLayout(parts, plan);
+    addModel(parts, plan.model);
+    addMoe(parts, plan);
+    return parts;
+}
+
+void ownWorkerRules(const Plan& plan, const RuleScope& scope, Violations& out) {
+    if (plan.framework != Framework::Plain || !scope.cluster || !scope.moe) return;
+    if (plan.cluster.device.kind != DeviceKind::Cpu) return;
+    for (std::string& part : unsupportedParts(plan)) out.add("own_worker", std::move(part));
+}
+
+}  // namespace piper
