@@ -8,17 +8,18 @@ namespace piper::app {
 
 void addBench(CommandSet& commands) {
     using Bench = Outcome (*)(const BenchOptions&, bool);
-    static const std::map<std::string, Bench> kSubjects = {{"alltoall", benchCollectives},
-                                                           {"gemm", benchGemm},
-                                                           {"predict", benchPredict},
-                                                           {"search", benchSearch}};
+    static const std::map<std::string, Bench> kSubjects = {
+        {"alltoall", benchCollectives}, {"gemm", benchGemm},     {"import", benchImport},
+        {"predict", benchPredict},      {"search", benchSearch}, {"store", benchStore}};
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
         "bench", "Time a part of the program, or hold the model against published times",
         [options, &commands] { return kSubjects.at(options->subject)(*options, commands.json()); });
-    app.add_option("subject", options->subject,
-                   "alltoall (all collectives), gemm (and other kernels), predict (predictions a "
-                   "second on one core), search (strategies a second; whole searches)")
+    app.add_option(
+           "subject", options->subject,
+           "alltoall (all collectives), gemm (and other kernels), import (a Kineto file, "
+           "against json.load), store (rows of the collector, windows), predict (predictions a "
+           "second on one core), search (strategies a second; whole searches)")
         ->check(CLI::IsMember(kSubjects))
         ->required();
     app.add_option(
@@ -33,6 +34,14 @@ void addBench(CommandSet& commands) {
     app.add_option("--cluster", options->cluster, "Roofs of a cluster: FILE or DEVICE:NODES");
     app.add_option("--plan", options->plan,
                    "predict: a plan file instead of the bundled Mixtral 8x7B");
+    app.add_option("--traces", options->traces,
+                   "import: Kineto files (.json, .gz) whose events make up the file");
+    app.add_option("--mb", options->megabytes, "import: its size in MB")
+        ->check(CLI::Range(0.001, 100000.0))
+        ->capture_default_str();
+    app.add_option("--events", options->events, "store: events of the run that windows are read of")
+        ->check(CLI::Range(std::int64_t{1000}, std::int64_t{1} << 32))
+        ->capture_default_str();
     app.add_option("--seconds", options->seconds, "Time spent on each measurement")
         ->check(CLI::Range(0.01, 600.0))
         ->capture_default_str();

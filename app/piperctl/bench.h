@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "app/piperctl/command.h"
 
@@ -16,7 +17,10 @@ struct BenchOptions {
     std::string by = "row";  ///< what falls out together
     std::int64_t leave_out = 0;
     std::string plan;
-    double seconds = 1.0;  ///< of each measurement
+    double seconds = 1.0;             ///< of each measurement
+    std::vector<std::string> traces;  ///< to make a big file from
+    double megabytes = 200.0;         ///< of that file
+    std::int64_t events = 10'000'000;
 };
 
 /// Collectives: published times against the model, or the roofs of a cluster's links.
@@ -26,6 +30,10 @@ struct BenchOptions {
 /// Predictions a second on one core.
 [[nodiscard]] Outcome benchPredict(const BenchOptions& options, bool json);
 
+/// CPU time and memory of importing a Kineto file, against Python's json.load.
+[[nodiscard]] Outcome benchImport(const BenchOptions& options, bool json);
+/// Rows a second of the run-time collector, bytes a row, windows of a big run.
+[[nodiscard]] Outcome benchStore(const BenchOptions& options, bool json);
 /// Strategies a second on Calculon's own enumeration, and whole searches.
 [[nodiscard]] Outcome benchSearch(const BenchOptions& options, bool json);
 

@@ -6,8 +6,10 @@
 #include "collectors/store/workspace.h"
 #include "core/base/json.h"
 #include "core/run/device_statistics.h"
+#include "core/run/pipeline_statistics.h"
 #include "core/run/report.h"
 #include "core/run/statistics.h"
+#include "core/schedule/run_groups.h"
 
 namespace piper::app {
 namespace {
@@ -46,14 +48,16 @@ struct Loaded {
 Result<Loaded> load(Workspace& workspace, const std::string& name, const CommunicationRule& rule,
                     bool with_devices) {
     Loaded out;
-    PIPER_ASSIGN(out.run, workspace.readHeader(name));
+    PIPER_ASSIGN(out.run, workspace.readWithoutEvents(name));
     const bool imported = isImported(out.run);
     if (imported || with_devices) {
         PIPER_ASSIGN(out.devices, deviceStatisticsOf(workspace, out.run, rule));
     }
     const std::string format = imported ? out.run.notes.at("format") : "";
     out.trace = imported && (out.devices.devices > 0 || format == "chrome" || format == "nsys");
-    PIPER_ASSIGN(out.run, out.trace ? workspace.readWithoutEvents(name) : workspace.readRun(name));
+    if (!out.trace) {
+        PIPER_ASSIGN(out.run, workspace.readRun(name));
+    }
     return out;
 }
 
@@ -113,6 +117,12 @@ Outcome runCompare(const CompareOptions& options, bool json) {
     return reportDamage(workspace);
 }
 
+/// By the plan that the run keeps, else by its stages.
+CommunicationGroups groupsOf(const Run& run) {
+    const Result<Plan> plan = readPlanText(run.plan_json, "the run's plan");
+    return plan.ok() ? groupsOfPlan(*plan, run) : groupsByStage(run);
+}
+
 Outcome runStats(const CompareOptions& options, bool json) {
     PIPER_ASSIGN(const CommunicationRule rule, CommunicationRule::parse(options.rule));
     PIPER_ASSIGN(Workspace workspace, Workspace::open(options.file));
@@ -124,9 +134,13 @@ Outcome runStats(const CompareOptions& options, bool json) {
         const RunStatistics statistics = computeStatistics(run, options.skip_steps);
         Json entry = statisticsJson(run, statistics);
         addDeviceStatistics(run, loaded.devices, entry);
+        const PipelineStatistics pipeline =
+            pipelineStatistics(run, groupsOf(run), options.skip_steps);
+        if (!loaded.trace) addPipelineStatistics(run, pipeline, entry);
         document["runs"].push_back(std::move(entry));
         if (json) continue;
         fmt::print("{}", statisticsTable(run, statistics));
+        fmt::print("{}", pipelineTable(run, pipeline));
         if (isImported(run)) fmt::print("{}", deviceTable(run, loaded.devices));
         fmt::print("\n");
     }

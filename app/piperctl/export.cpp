@@ -10,6 +10,8 @@
 #include "app/piperctl/command.h"
 #include "collectors/export/chrome.h"
 #include "collectors/export/csv.h"
+#include "collectors/export/nsys_sqlite.h"
+#include "collectors/export/perfetto.h"
 #include "collectors/store/workspace.h"
 #include "core/base/json.h"
 
@@ -59,25 +61,41 @@ Json documentOf(const Export& exported, const ExportOptions& options, const Opti
               {"count", source.options}}}};
 }
 
+/// Writes the run; what the target has no place for.
+Result<LeftOut> writeTrace(const Run& run, const ExportOptions& options) {
+    if (options.target == "nsys-sqlite") return exportNsysSqlite(run, options.output);
+    using Exporter = Status (*)(const Run&, const std::filesystem::path&);
+    for (const auto& [target, exporter] :
+         {std::pair{"chrome", Exporter(exportChromeTrace)},
+          std::pair{"perfetto", Exporter(exportPerfetto)}, std::pair{"csv", Exporter(exportCsv)}}) {
+        if (options.target != target) continue;
+        PIPER_TRY(exporter(run, options.output));
+        return LeftOut{};
+    }
+    Error error = fail(ErrorCode::InvalidInput, "a run is not exported to '{}'", options.target);
+    error.hint =
+        "a run: chrome, perfetto, nsys-sqlite or csv; a plan: megatron, deepspeed, ... without a "
+        "run's name";
+    return error;
+}
+
 /// A run of a workspace file as a trace other tools read.
 Outcome exportRun(const ExportOptions& options, bool json) {
     PIPER_ASSIGN(Workspace workspace, Workspace::open(options.plan));
     PIPER_ASSIGN(const Run run, workspace.readRun(options.run));
-    if (options.target == "chrome") {
-        PIPER_TRY(exportChromeTrace(run, options.output));
-    } else if (options.target == "csv") {
-        PIPER_TRY(exportCsv(run, options.output));
+    PIPER_ASSIGN(const LeftOut left_out, writeTrace(run, options));
+    for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
+    if (json) {
+        printJson({{"run", options.run},
+                   {"target", options.target},
+                   {"file", options.output},
+                   {"not_expressed", left_out}});
     } else {
-        Error error =
-            fail(ErrorCode::InvalidInput, "a run is not exported to '{}'", options.target);
-        error.hint = "a run: chrome or csv; a plan: megatron, deepspeed, ... without a run's name";
-        return error;
-    }
-    if (json)
-        printJson({{"run", options.run}, {"target", options.target}, {"file", options.output}});
-    else
         fmt::print("{}\n", options.output);
-    return 0;
+        for (const auto& [kind, count] : left_out)
+            fmt::print("not expressed: {} records of kind {}\n", count, kind);
+    }
+    return workspace.damage().empty() ? 0 : 1;
 }
 
 Outcome runExport(const ExportOptions& options, bool json) {
@@ -112,7 +130,7 @@ void addExport(CommandSet& commands) {
     app.add_option("run", options->run, "Run of the workspace file");
     app.add_option("--to", options->target,
                    "A plan: megatron, megatron-yaml, deepspeed, xmoe, torchtitan, slurm; "
-                   "a run: chrome, csv")
+                   "a run: chrome, perfetto, nsys-sqlite, csv")
         ->required();
     app.add_option("-o,--output", options->output, "Directory for a plan's files, file for a run")
         ->required();
