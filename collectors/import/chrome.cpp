@@ -19,6 +19,8 @@ namespace piper {
 namespace {
 
 constexpr std::size_t kLongestExample = 160;
+/// Of a usual event, to make room ahead.
+constexpr std::uintmax_t kBytesOfEvent = 256;
 constexpr std::int64_t kMostRanks = 1 << 30;
 /// Values of the document beside its events that are kept, up to this length each.
 constexpr std::size_t kLongestKept = std::size_t{1} << 20;
@@ -30,6 +32,7 @@ public:
     explicit ChromeReader(ByteSource& source) : m_source(source), m_window(source) {}
 
     Status read();
+    void expect(std::size_t records) { m_builder.reserve(records); }
     [[nodiscard]] ImportedRun finish(const std::filesystem::path& path);
 
 private:
@@ -504,6 +507,9 @@ ImportedRun ChromeReader::finish(const std::filesystem::path& path) {
 Result<ImportedRun> importChrome(const std::filesystem::path& path) {
     PIPER_ASSIGN(ByteSource source, ByteSource::open(path));
     ChromeReader reader(source);
+    std::error_code unknown;
+    if (const std::uintmax_t bytes = std::filesystem::file_size(path, unknown); !unknown)
+        reader.expect(static_cast<std::size_t>(bytes / kBytesOfEvent));
     if (Status read = reader.read(); !read.ok()) return std::move(read).error().at(path.string());
     return reader.finish(path);
 }

@@ -14,10 +14,6 @@
 namespace piper {
 namespace {
 
-bool isBlank(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 bool isControl(char c) {
     return static_cast<unsigned char>(c) < 0x20;
 }
@@ -53,6 +49,15 @@ constexpr std::array<bool, 256> makeStructural() {
     return table;
 }
 constexpr std::array<bool, 256> kStructural = makeStructural();
+
+/// What a number or another word without quotes ends at.
+constexpr std::array<bool, 256> makeEndsWord() {
+    std::array<bool, 256> table{};
+    for (const char c : {' ', '\n', '\r', '\t', ',', '}', ']', ':', '"', '{', '['})
+        table[static_cast<unsigned char>(c)] = true;
+    return table;
+}
+constexpr std::array<bool, 256> kEndsWord = makeEndsWord();
 
 void appendUtf8(std::string& out, std::uint32_t code) {
     const auto byte = [&](std::uint32_t b) { out.push_back(static_cast<char>(b)); };
@@ -101,24 +106,6 @@ std::size_t decodeUnicode(std::string_view raw, std::size_t at, std::string& out
 
 }  // namespace
 
-bool JsonCursor::unfinished() {
-    m_incomplete = true;
-    return false;
-}
-
-char JsonCursor::peek() {
-    while (m_at < m_end && isBlank(*m_at)) ++m_at;
-    if (m_at < m_end) return *m_at;
-    m_incomplete = true;
-    return 0;
-}
-
-bool JsonCursor::take(char c) {
-    if (peek() != c) return false;
-    ++m_at;
-    return true;
-}
-
 bool JsonCursor::rawString(std::string_view& out) {
     if (!take('"')) return false;
     const char* begin = m_at;
@@ -142,9 +129,7 @@ bool JsonCursor::rawString(std::string_view& out) {
 bool JsonCursor::bareWord(std::string_view& out) {
     const char* begin = m_at;
     const char* at = m_at;
-    while (at < m_end && !isBlank(*at) && *at != ',' && *at != '}' && *at != ']' && *at != ':' &&
-           *at != '"' && *at != '{' && *at != '[')
-        ++at;
+    while (at < m_end && !kEndsWord[static_cast<unsigned char>(*at)]) ++at;
     if (at == m_end && !m_is_last) return unfinished();
     out = {begin, static_cast<std::size_t>(at - begin)};
     m_at = at;

@@ -23,9 +23,18 @@ public:
     [[nodiscard]] std::int64_t controlCharacters() const { return m_control_characters; }
 
     /// The next character that is not blank, 0 at the end of the text (incomplete() then).
-    char peek();
+    char peek() {
+        while (m_at < m_end && isBlank(*m_at)) ++m_at;
+        if (m_at < m_end) return *m_at;
+        m_incomplete = true;
+        return 0;
+    }
     /// Steps over `c`; false when something else follows.
-    bool take(char c);
+    bool take(char c) {
+        if (peek() != c) return false;
+        ++m_at;
+        return true;
+    }
     /// A string between its quotes, escapes as they stand.
     bool rawString(std::string_view& out);
     /// A key and its colon.
@@ -38,7 +47,11 @@ public:
     bool raw(std::string_view& out);
 
 private:
-    bool unfinished();
+    static bool isBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+    bool unfinished() {
+        m_incomplete = true;
+        return false;
+    }
     bool bareWord(std::string_view& out);
 
     const char* m_at;

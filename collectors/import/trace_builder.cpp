@@ -35,12 +35,14 @@ void assignRowsOf(std::span<Event> events, std::int64_t& overlaps) {
     }
 }
 
-bool earlierOnTrack(const Event& a, const Event& b) {
-    if (a.track != b.track) return a.track < b.track;
-    const bool mark_a = isMark(a.category), mark_b = isMark(b.category);
-    if (mark_a != mark_b) return mark_b;
+bool isEarlier(const Event& a, const Event& b) {
     if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
     return a.duration_ns > b.duration_ns;
+}
+
+void sortUnlessSorted(std::span<Event> events) {
+    if (!std::is_sorted(events.begin(), events.end(), isEarlier))
+        std::stable_sort(events.begin(), events.end(), isEarlier);
 }
 
 bool isFlow(EventCategory c) {
@@ -148,9 +150,22 @@ void TraceBuilder::fromOrigin(std::int64_t origin_ns) {
                    "too far from the first record");
 }
 
+/// By track, on each ranges before marks, both in the order they came: sorted by counting, for a
+/// trace has few tracks and its events mostly come by time.
+void TraceBuilder::sortByTrack() {
+    const auto placeOf = [](const Event& e) {
+        return 2 * static_cast<std::size_t>(std::max(0, e.track)) + (isMark(e.category) ? 1 : 0);
+    };
+    std::vector<std::size_t> begins(2 * std::max<std::size_t>(1, m_tracks.size()) + 1, 0);
+    for (const Event& e : m_events) ++begins[placeOf(e) + 1];
+    for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+    std::vector<Event> sorted(m_events.size());
+    for (const Event& e : m_events) sorted[begins[placeOf(e)]++] = e;
+    m_events = std::move(sorted);
+}
+
 void TraceBuilder::assignRows() {
-    if (!std::is_sorted(m_events.begin(), m_events.end(), earlierOnTrack))
-        std::stable_sort(m_events.begin(), m_events.end(), earlierOnTrack);
+    sortByTrack();
     std::int64_t overlaps = 0;
     for (std::size_t begin = 0; begin < m_events.size();) {
         std::size_t end = begin, marks = begin;
@@ -161,10 +176,13 @@ void TraceBuilder::assignRows() {
                 marks = end + 1;
             ++end;
         }
-        assignRowsOf(std::span(m_events).subspan(begin, marks - begin), overlaps);
-        std::stable_sort(m_events.begin() + static_cast<std::ptrdiff_t>(begin),
-                         m_events.begin() + static_cast<std::ptrdiff_t>(end),
-                         [](const Event& a, const Event& b) { return a.sub_lane < b.sub_lane; });
+        const std::span<Event> ranges = std::span(m_events).subspan(begin, marks - begin);
+        sortUnlessSorted(ranges);
+        sortUnlessSorted(std::span(m_events).subspan(marks, end - marks));
+        assignRowsOf(ranges, overlaps);
+        const auto by_row = [](const Event& a, const Event& b) { return a.sub_lane < b.sub_lane; };
+        if (!std::is_sorted(ranges.begin(), ranges.end(), by_row))
+            std::stable_sort(ranges.begin(), ranges.end(), by_row);
         begin = end;
     }
     m_counters.add("overlapping_device_work", ImportSeverity::Info, overlaps);

@@ -19,6 +19,8 @@ public:
     std::int32_t track(std::string_view process, std::string_view thread, std::int32_t device = -1,
                        std::int64_t stream = -1);
     std::int32_t name(std::string_view text) { return m_names.intern(text); }
+    /// Makes room for about so many records.
+    void reserve(std::size_t records) { m_events.reserve(records); }
     /// Adds a record with its time as the trace gives it.
     void add(const Event& event) { m_events.push_back(event); }
     /// Opens a range of a thread; close() ends the innermost open one and stores it on the track
@@ -46,6 +48,7 @@ private:
     void fromOrigin(std::int64_t origin_ns);
     void countFlows();
     [[nodiscard]] std::int64_t originOf() const;
+    void sortByTrack();
     void assignRows();
     void nameTracks();
     void findSteps(RankTimeline& rank) const;

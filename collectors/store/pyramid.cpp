@@ -56,15 +56,16 @@ public:
         return true;
     }
 
-    std::vector<Bucket> take() {
-        std::stable_sort(m_buckets.begin(), m_buckets.end(),
-                         [](const Bucket& a, const Bucket& b) { return a.index < b.index; });
-        return std::move(m_buckets);
-    }
+    std::vector<Bucket> take() { return std::move(m_buckets); }
 
 private:
     /// Events come by start: the bucket is among the last few, or new.
     Bucket& at(std::int64_t index) {
+        if (m_buckets.empty() || m_buckets.back().index < index) {
+            m_buckets.emplace_back().index = index;
+            return m_buckets.back();
+        }
+        if (m_buckets.back().index == index) return m_buckets.back();
         const auto found =
             std::lower_bound(m_buckets.begin(), m_buckets.end(), index,
                              [](const Bucket& b, std::int64_t i) { return b.index < i; });

@@ -206,9 +206,14 @@ Status Workspace::Impl::readWindow(const SourceRow& source, TimeWindow window,
                 part.events.clear();
                 if (!decodeChunk(row, source.id, part))
                     addDamage(fmt::format("rank {}: a chunk is damaged", source.header.rank.value));
-                for (const Event& e : part.events)
-                    if (touches(e, window))
-                        rowOf(rows, source.header.rank, rowKeyOf(e)).events.push_back(e);
+                RowView* view = nullptr;
+                for (const Event& e : part.events) {
+                    if (!touches(e, window)) continue;
+                    if (view == nullptr ||
+                        rowKeyOf(e) != RowKey{view->lane, view->track, view->sub_lane})
+                        view = &rowOf(rows, source.header.rank, rowKeyOf(e));
+                    view->events.push_back(e);
+                }
             }));
     return {};
 }
@@ -226,7 +231,9 @@ Result<std::vector<RowView>> Workspace::viewport(std::string_view run_name, Time
             PIPER_TRY(m_impl->readTiles(source, window, level, rows));
         PIPER_TRY(m_impl->readWindow(source, window, rows));
     }
-    for (RowView& row : rows) std::stable_sort(row.events.begin(), row.events.end(), startsBefore);
+    for (RowView& row : rows)
+        if (!std::is_sorted(row.events.begin(), row.events.end(), startsBefore))
+            std::stable_sort(row.events.begin(), row.events.end(), startsBefore);
     std::stable_sort(rows.begin(), rows.end(), [](const RowView& a, const RowView& b) {
         return std::tuple(a.rank, a.lane, a.track, a.sub_lane) <
                std::tuple(b.rank, b.lane, b.track, b.sub_lane);
