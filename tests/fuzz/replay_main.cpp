@@ -24,7 +24,7 @@ void run(const std::string& bytes) {
 /// What fuzzers do: cut, flip, overwrite, repeat a part.
 std::string mutated(std::string bytes, std::mt19937& random) {
     const auto place = [&] { return bytes.empty() ? 0 : random() % bytes.size(); };
-    for (unsigned changes = 1 + random() % 6; changes > 0 && !bytes.empty(); --changes) {
+    for (auto changes = 1 + random() % 6; changes > 0 && !bytes.empty(); --changes) {
         const std::size_t at = place();
         switch (random() % 5) {
             case 0:
