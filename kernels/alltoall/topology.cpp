@@ -72,6 +72,12 @@ AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology
                             "aggregate: flat",
                             topology.size()),
                 named};
+    if (wanted == AllToAllAlgorithm::NodeDedup)
+        return {wanted,
+                fmt::format("the plan names node_dedup: a token crosses once to each of the {} "
+                            "nodes",
+                            topology.numNodes()),
+                false};
     if (topology.numNodes() == topology.size())
         return {AllToAllAlgorithm::Flat,
                 fmt::format("each of the {} nodes holds one rank of the group, so there is nothing "
@@ -80,9 +86,6 @@ AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology
                 named};
     if (wanted == AllToAllAlgorithm::Rail || wanted == AllToAllAlgorithm::NodePair)
         return {wanted, fmt::format("the plan names {}", toText(wanted)), false};
-    if (wanted == AllToAllAlgorithm::NodeDedup)
-        return {AllToAllAlgorithm::Node,
-                "node_dedup moves tokens, and this exchange moves rows: node", true};
     return {AllToAllAlgorithm::Node,
             fmt::format("the {} ranks of the group lie on {} nodes: node-staged", topology.size(),
                         topology.numNodes()),

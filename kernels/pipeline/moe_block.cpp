@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/ops/permutation.h"
 
@@ -15,8 +16,8 @@ constexpr auto kIndexBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
 
 }  // namespace
 
-MoeBlock::MoeBlock(BlockContext context, AllToAll& exchange, ExpertSlices slices,
-                   const std::vector<std::int64_t>& owners)
+MoeBlock::MoeBlock(BlockContext context, Communicator& group, AllToAll& exchange,
+                   ExpertSlices slices, const std::vector<std::int64_t>& owners)
     : m_context(context), m_exchange(exchange), m_slices(slices), m_position(owners.size()) {
     const ExchangeTopology& topology = exchange.topology();
     m_local_experts = static_cast<std::int64_t>(owners.size()) / topology.size();
@@ -26,6 +27,12 @@ MoeBlock::MoeBlock(BlockContext context, AllToAll& exchange, ExpertSlices slices
         m_position[e] = static_cast<std::int32_t>(owners[e] * m_local_experts + place++);
         m_node_of_expert.push_back(static_cast<std::int32_t>(topology.node(owners[e])));
     }
+    if (exchange.choice().algorithm != AllToAllAlgorithm::NodeDedup || owners.empty()) return;
+    TokenExchangeOptions options;
+    options.algorithm = TokenAlgorithm::NodeDedup;
+    options.hidden = context.hidden();
+    options.local_experts = m_local_experts;
+    m_tokens = makeTokenExchange(group, context.backend.allocator(), options).value();
 }
 
 RouterShape MoeBlock::routerShape(const LayerTensors& w) const {
@@ -136,6 +143,7 @@ Status MoeBlock::makeChunk(MoeState& s, std::int64_t index, MoeChunk& chunk) {
     PIPER_TRY(makePermutation(places, e, slot_of_row, row_of_slot, offsets));
     for (std::size_t i = 0; i < m_position.size(); ++i)
         s.counts.push_back(offsets[i + 1] - offsets[i]);
+    chunk.places = std::move(places);
     return {};
 }
 
@@ -147,6 +155,7 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::move(const MoeChunk& chunk,
 }
 
 Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatch(MoeState& s, std::size_t index) {
+    if (m_tokens) return startTokenDispatch(s, index);
     if (index == 0) {
         // One exchange tells the counts of every chunk.
         PIPER_ASSIGN(std::vector<ExchangeRoute> routes,
@@ -165,6 +174,7 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatch(MoeState& s, st
 }
 
 Status MoeBlock::finishDispatch(MoeChunk& chunk) {
+    if (m_tokens) return {};
     chunk.permuted.reset();
     // Rows of other ranks' slices are fetched by the experts, at a fixed place of the program.
     if (m_slices.split()) return {};
@@ -222,10 +232,15 @@ Status MoeBlock::expertForward(const LayerTensors& w, MoeChunk& chunk) {
     PIPER_TRY(backend.groupedLinearForward(chunk.activation.matrix(r, w.mlp.ffn), chunk.offsets,
                                            w.mlp.down, rows(out, r)));
     PIPER_TRY(biasRows(w.mlp.down_bias, chunk, rows(out, r), false));
-    return unsort(chunk, rows(out, r), MemoryTerm::CombineActivation, chunk.outgoing);
+    return unsort(chunk, std::move(out), MemoryTerm::CombineActivation, chunk.outgoing);
 }
 
-Status MoeBlock::unsort(MoeChunk& chunk, ConstMatrix from, MemoryTerm term, Buffer& out) {
+Status MoeBlock::unsort(MoeChunk& chunk, Buffer sorted, MemoryTerm term, Buffer& out) {
+    if (m_tokens) {
+        out = std::move(sorted);
+        return {};
+    }
+    const ConstMatrix from = rows(sorted, chunk.workedOn());
     const std::int64_t own = chunk.route.received();
     PIPER_ASSIGN(out, rowsBuffer(term, own));
     const ConstIndices order = chunk.row_of_sorted.as<std::int32_t>();
@@ -243,6 +258,7 @@ Status MoeBlock::recomputeActivation(const LayerTensors& w, MoeChunk& chunk) {
 }
 
 Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombine(MoeChunk& chunk) {
+    if (m_tokens) return startTokenCombine(chunk);
     PIPER_ASSIGN(chunk.returned, rowsBuffer(MemoryTerm::CombineActivation, chunk.routed));
     return move(chunk, ExchangeDirection::Mirrored, chunk.outgoing, chunk.returned);
 }
@@ -250,8 +266,13 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombine(MoeChunk& chunk)
 Status MoeBlock::finishCombine(MoeState& s, std::size_t index, Matrix y) {
     MoeChunk& chunk = s.chunks[index];
     const std::int64_t k = spec().router_topk;
-    chunk.outgoing.reset();
     ++s.combined;
+    if (m_tokens) {
+        const Buffer sums = std::exchange(chunk.returned, {});
+        if (y.data == nullptr) return {};
+        return addTokenRows(sums, chunk, y.slice(chunk.first_token, chunk.tokens));
+    }
+    chunk.outgoing.reset();
     if (y.data == nullptr) return {};
     return m_context.backend.combineForward(
         rows(chunk.returned, chunk.routed), chunk.row_of_slot.as<std::int32_t>(),

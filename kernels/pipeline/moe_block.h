@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/alltoall/alltoall.h"
+#include "kernels/alltoall/token_exchange.h"
 #include "kernels/pipeline/blocks.h"
 #include "kernels/pipeline/expert_slices.h"
 
@@ -27,6 +28,10 @@ struct MoeChunk {
     Buffer outgoing, returned;             ///< combine under way; returned is kept
     Buffer d_permuted, d_received, d_out, d_up, d_outgoing, d_returned;
 
+    // Where a token crosses to a node once: rows come sorted by expert, sums come back.
+    std::vector<std::int32_t> places;        ///< [n] experts in order of their owners
+    std::unique_ptr<RoutedTokens> crossing;  ///< instead of route
+
     [[nodiscard]] std::int64_t workedOn() const { return offsets.back(); }
 };
 
@@ -47,7 +52,7 @@ struct MoeState {
 class MoeBlock {
 public:
     /// owners: ep rank of each expert, the same number on each.
-    MoeBlock(BlockContext context, AllToAll& exchange, ExpertSlices slices,
+    MoeBlock(BlockContext context, Communicator& group, AllToAll& exchange, ExpertSlices slices,
              const std::vector<std::int64_t>& owners);
 
     /// Reads x, chooses experts (or keeps those in `replayed` [t * k]) and makes the permutation.
@@ -76,7 +81,8 @@ public:
     [[nodiscard]] Status finishCombineGrad(MoeChunk& chunk);
     [[nodiscard]] Status expertInputGrad(const LayerTensors& w, MoeChunk& chunk);
     [[nodiscard]] Status expertWeightGrad(LayerTensors& dw, MoeChunk& chunk);
-    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startDispatchGrad(MoeChunk& chunk);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> startDispatchGrad(MoeState& s,
+                                                                             std::size_t chunk);
     [[nodiscard]] Status finishDispatchGrad(MoeState& s, std::size_t chunk);
     /// aux_scale: the part of the auxiliary loss that counts, 1 / micro-batches of the global
     /// batch.
@@ -87,6 +93,16 @@ public:
     [[nodiscard]] const ExpertSlices& slices() const { return m_slices; }
 
 private:
+    using Transfer = Result<std::unique_ptr<PendingTransfer>>;
+
+    // The exchanges of an algorithm that moves a token once (moe_dedup.cpp).
+    Status routeTokens(MoeState& s);
+    [[nodiscard]] Transfer startTokenDispatch(MoeState& s, std::size_t chunk);
+    [[nodiscard]] Transfer startTokenCombine(MoeChunk& chunk);
+    Status addTokenRows(const Buffer& from, MoeChunk& chunk, Matrix to) const;
+    [[nodiscard]] Transfer startTokenCombineGrad(MoeState& s, std::size_t chunk);
+    [[nodiscard]] Transfer startTokenDispatchGrad(MoeState& s, std::size_t chunk);
+
     [[nodiscard]] const MoeSpec& spec() const { return *m_context.plan.model.moe; }
     [[nodiscard]] RouterShape routerShape(const LayerTensors& w) const;
     [[nodiscard]] Result<Buffer> rowsBuffer(MemoryTerm term, std::int64_t rows) const;
@@ -97,7 +113,7 @@ private:
     Status sortReceived(MoeChunk& chunk, ConstMatrix received);
     Status biasRows(const Vector& bias, const MoeChunk& chunk, Matrix y, bool gradient);
     /// Rows of the experts in local-expert order back to the order and the rank they came in.
-    Status unsort(MoeChunk& chunk, ConstMatrix from, MemoryTerm term, Buffer& out);
+    Status unsort(MoeChunk& chunk, Buffer sorted, MemoryTerm term, Buffer& out);
     [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> move(const MoeChunk& chunk,
                                                                 ExchangeDirection direction,
                                                                 const Buffer& from, Buffer& to);
@@ -105,6 +121,7 @@ private:
     BlockContext m_context;
     AllToAll& m_exchange;
     ExpertSlices m_slices;
+    std::unique_ptr<TokenExchange> m_tokens;     ///< null: rows of slots go through m_exchange
     std::vector<std::int32_t> m_position;        ///< [E] expert -> place ordered by owner
     std::vector<std::int32_t> m_node_of_expert;  ///< [E]
     std::int64_t m_local_experts = 1;

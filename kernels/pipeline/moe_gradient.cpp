@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of a mixture-of-experts block.
 #include <numeric>
+#include <utility>
 
 #include "kernels/pipeline/moe_block.h"
 
@@ -23,6 +24,7 @@ Status MoeBlock::beginBackward(const LayerTensors& w, ConstMatrix x, MoeState& s
 
 Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombineGrad(MoeState& s,
                                                                     std::size_t index) {
+    if (m_tokens) return startTokenCombineGrad(s, index);
     MoeChunk& chunk = s.chunks[index];
     const std::int64_t k = spec().router_topk, n = chunk.routed, t = m_context.tokens();
     PIPER_ASSIGN(chunk.d_permuted, rowsBuffer(kGradient, n));
@@ -40,6 +42,10 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::startCombineGrad(MoeState& s,
 }
 
 Status MoeBlock::finishCombineGrad(MoeChunk& chunk) {
+    if (m_tokens) {
+        chunk.outgoing.reset();
+        return {};
+    }
     chunk.d_permuted.reset();
     if (m_slices.split()) return {};
     const std::int64_t r = chunk.route.received();
@@ -71,7 +77,7 @@ Status MoeBlock::expertInputGrad(const LayerTensors& w, MoeChunk& chunk) {
     d_activation.reset();
     PIPER_ASSIGN(Buffer dx, rowsBuffer(kGradient, r));
     PIPER_TRY(backend.groupedLinearInputGrad(d_up, chunk.offsets, w.mlp.up, rows(dx, r)));
-    return unsort(chunk, rows(dx, r), kGradient, chunk.d_outgoing);
+    return unsort(chunk, std::move(dx), kGradient, chunk.d_outgoing);
 }
 
 Status MoeBlock::expertWeightGrad(LayerTensors& dw, MoeChunk& chunk) {
@@ -89,7 +95,10 @@ Status MoeBlock::expertWeightGrad(LayerTensors& dw, MoeChunk& chunk) {
     return {};
 }
 
-Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatchGrad(MoeChunk& chunk) {
+Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatchGrad(MoeState& s,
+                                                                     std::size_t index) {
+    if (m_tokens) return startTokenDispatchGrad(s, index);
+    MoeChunk& chunk = s.chunks[index];
     PIPER_ASSIGN(chunk.d_returned, rowsBuffer(kGradient, chunk.routed));
     return move(chunk, ExchangeDirection::Mirrored, chunk.d_outgoing, chunk.d_returned);
 }
@@ -97,6 +106,9 @@ Result<std::unique_ptr<PendingTransfer>> MoeBlock::startDispatchGrad(MoeChunk& c
 Status MoeBlock::finishDispatchGrad(MoeState& s, std::size_t index) {
     MoeChunk& chunk = s.chunks[index];
     chunk.d_outgoing.reset();
+    if (m_tokens)
+        return addTokenRows(std::exchange(chunk.d_returned, {}), chunk,
+                            m_context.rows(s.d_norm).slice(chunk.first_token, chunk.tokens));
     PIPER_TRY(m_context.backend.permuteInputGrad(
         rows(chunk.d_returned, chunk.routed), chunk.row_of_slot.as<std::int32_t>(),
         spec().router_topk, m_context.rows(s.d_norm).slice(chunk.first_token, chunk.tokens),

@@ -50,7 +50,7 @@ Result<BegunOperation> StageModel::dispatch(const Operation& op) {
             return m_moe.finishDispatch(moe.chunks[chunk]);
         };
     } else {
-        PIPER_ASSIGN(begun.transfer, m_moe.startDispatchGrad(moe.chunks[chunk]));
+        PIPER_ASSIGN(begun.transfer, m_moe.startDispatchGrad(moe, chunk));
         begun.finish = [this, &moe, chunk](Buffer&) {
             return m_moe.finishDispatchGrad(moe, chunk);
         };

@@ -27,7 +27,7 @@ StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)
       m_context{m_parts.plan, m_parts.backend, m_tensor},
       m_exchange(*m_parts.groups.ep, m_parts.backend.allocator(),
                  m_parts.plan.all_to_all.algorithm),
-      m_moe(m_context, m_exchange,
+      m_moe(m_context, *m_parts.groups.ep, m_exchange,
             ExpertSlices(m_parts.groups.etp.get(), m_parts.backend, m_tensor), owners) {}
 
 Result<std::unique_ptr<StageModel>> StageModel::create(Parts parts) {

@@ -3,6 +3,9 @@
 
 #include <map>
 
+#include "kernels/alltoall/token_exchange.h"
+#include "kernels/alltoall/token_traffic.h"
+#include "kernels/pipeline/routing_trace.h"
 #include "kernels/pipeline/support.h"
 #include "kernels/transport/payload.h"
 #include "tests/kernels/support/mpi_main.h"
@@ -92,6 +95,87 @@ TEST(MeasuredBytes, AFalsifiedScheduleShowsADifference) {
     EXPECT_EQ(sent,
               plan.numMicroBatches() * plan.tokensPerMicroBatch() * plan.model.hidden_size * 4);
     EXPECT_DOUBLE_EQ(scheduled, 7.0 * static_cast<double>(sent));
+}
+
+// --- a token crosses to a node once --------------------------------------------------------------
+
+Plan dedupPlan(AllToAllAlgorithm algorithm, std::int64_t ranks) {
+    Plan plan = planOf(1, ranks, ranks);
+    plan.model.moe->num_experts = 2 * ranks;
+    plan.model.moe->router_topk = 3;
+    plan.all_to_all.algorithm = algorithm;
+    plan.all_to_all.chunks = 2;
+    return plan;
+}
+
+/// Experts' owners of every rank's tokens in one layer and chunk, from a recorded routing.
+SlotOwners recordedOwners(const RoutingTrace& trace, const Plan& plan, std::int32_t layer,
+                          std::int64_t chunk) {
+    const std::int64_t k = plan.model.moe->router_topk, chunks = plan.all_to_all.chunks;
+    const std::int64_t tokens = plan.tokensPerMicroBatch();
+    const std::vector<std::int64_t> expert_owner = expertOwners(plan);
+    SlotOwners owners;
+    for (std::int64_t rank = 0; rank < plan.layout.dp; ++rank) {
+        std::vector<std::int32_t> experts(static_cast<std::size_t>(tokens * k));
+        const auto per_sample = static_cast<std::size_t>(plan.seq_len * k);
+        for (std::int64_t i = 0; i < plan.micro_batch_size; ++i)
+            EXPECT_TRUE(trace
+                            .replay(0, LayerId(layer), rank * plan.micro_batch_size + i,
+                                    Indices(experts).subspan(
+                                        static_cast<std::size_t>(i) * per_sample, per_sample))
+                            .ok());
+        owners.emplace_back();
+        for (std::int64_t slot = tokens * chunk / chunks * k;
+             slot < tokens * (chunk + 1) / chunks * k; ++slot)
+            owners.back().push_back(
+                expert_owner[static_cast<std::size_t>(experts[static_cast<std::size_t>(slot)])]);
+    }
+    return owners;
+}
+
+TEST(MeasuredBytes, ATokenCrossesToANodeOnce) {
+    Transport& world = test::transport();
+    const std::int64_t n = world.world().size();
+    const Plan plan = dedupPlan(AllToAllAlgorithm::NodeDedup, n);
+    const Plan flat_plan = dedupPlan(AllToAllAlgorithm::Flat, n);
+    test::TinyRun flat(flat_plan, world), dedup(plan, world);
+    TrainingOptions options;
+    options.steps = 2;
+    ASSERT_TRUE(flat.train(options).ok());
+    options.record_routing = testing::TempDir() + fmt::format("routing_dedup_{}", n);
+    const Status status = dedup.train(options);
+    ASSERT_TRUE(status.ok()) << status.error().text();
+    for (std::size_t i = 0; i < flat.losses().size(); ++i)
+        EXPECT_NEAR(dedup.losses()[i], flat.losses()[i], 1e-5 * flat.losses()[i]);
+    ASSERT_TRUE(world.world().barrier().ok());
+    const auto& nodes = world.world().nodes();
+    const ExchangeTopology topology(nodes);
+    if (topology.numNodes() == 1) return;  // flat, as the test above has it
+
+    options.steps = 1;
+    test::TinyRun one(plan, world);
+    ASSERT_TRUE(one.train(options).ok());
+    ASSERT_TRUE(world.world().barrier().ok());
+    const auto trace = RoutingTrace::read(options.record_routing, 3, plan.seq_len);
+    ASSERT_TRUE(trace.ok()) << trace.error().text();
+    const auto tiers = dedupTiers(TokenAlgorithm::NodeDedup, nodes, {});
+    TokenTraffic sum;
+    for (const std::int32_t layer : {1, 2})
+        for (const std::int64_t chunk : {0, 1}) {
+            const TokenTraffic t =
+                tokenTraffic(*tiers, nodes, recordedOwners(*trace, plan, layer, chunk), 3,
+                             plan.model.hidden_size * 4, world.world().rank());
+            sum.route += t.route;
+            sum.spread += t.spread;
+            sum.reduce += t.reduce;
+            sum.reduce_scalars += t.reduce_scalars;
+        }
+    Bytes64 bytes = measuredBytes(one.recorder.timeline());
+    EXPECT_EQ((bytes[{OperationKind::Dispatch, Pass::Forward}]),
+              sum.spread.bytes + sum.route.bytes);
+    EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Forward}]), sum.reduce.bytes);
+    EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Backward}]), sum.spread.bytes);
+    EXPECT_EQ((bytes[{OperationKind::Dispatch, Pass::Backward}]), sum.reduce_scalars.bytes);
 }
 
 }  // namespace
