@@ -14,7 +14,8 @@ namespace piper::app {
 
 struct BenchOptions {
     std::int64_t pairs = 9;
-    double rate_mbit = 0.0;  ///< of a node's link, for the bound
+    double rate_mbit = 0.0;    ///< of a node's link, for the bound
+    double message_us = 20.0;  ///< explain: a rank's time for one message
     std::vector<std::string> algorithms;
     // moe
     std::int64_t tokens = 192, hidden = 1024, topk = 8, experts = 64, node_limit = 0;
@@ -30,6 +31,9 @@ struct BenchOptions {
 /// Dispatch and combine of (token, expert) rows: results are checked, then timed. Collective; the
 /// document is the same on every rank.
 [[nodiscard]] Result<Json> benchMoe(Communicator& world, const BenchOptions& options);
+/// What every algorithm would take for the same tokens by its closed form, and why the fastest one
+/// is. Nothing is timed.
+[[nodiscard]] Result<Json> explainMoe(Communicator& world, const BenchOptions& options);
 /// Plain exchange of the same number of bytes between all pairs of ranks.
 [[nodiscard]] Result<Json> benchPairs(Communicator& world, const BenchOptions& options);
 

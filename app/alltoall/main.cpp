@@ -18,7 +18,22 @@ Result<std::unique_ptr<Transport>> makeTransport() {
     return makeLocalTransport();
 }
 
+void printExplanation(const Json& document) {
+    fmt::print("{}\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
+               document.at("why").get<std::string>(), "algorithm", "ms", "link", "messages",
+               "inside", "node MB", "rank msg");
+    for (const Json& e : document.at("algorithms"))
+        fmt::print("{:<12} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9}\n",
+                   e.at("algorithm").get<std::string>(), 1e3 * e.at("seconds").get<double>(),
+                   1e3 * e.at("link_seconds").get<double>(),
+                   1e3 * e.at("message_seconds").get<double>(),
+                   1e3 * e.at("local_seconds").get<double>(),
+                   1e-6 * e.at("busiest_node_bytes").get<double>(),
+                   e.at("rank_messages").get<std::int64_t>());
+}
+
 void print(const Json& document) {
+    if (document.at("bench") == "explain") return printExplanation(document);
     if (document.at("bench") == "moe") {
         printContest(
             fmt::format(
@@ -38,14 +53,16 @@ void print(const Json& document) {
                      size.at("results"));
 }
 
-int runBench(bool moe, const BenchOptions& options, bool json) {
+using Bench = Result<Json> (*)(Communicator&, const BenchOptions&);
+
+int runBench(Bench bench, const BenchOptions& options, bool json) {
     Result<std::unique_ptr<Transport>> transport = makeTransport();
     if (!transport.ok()) {
         std::fprintf(stderr, "piper-alltoall: %s\n", transport.error().text().c_str());
         return exitStatus(transport.error().code);
     }
     Communicator& world = (*transport)->world();
-    Result<Json> document = moe ? benchMoe(world, options) : benchPairs(world, options);
+    Result<Json> document = bench(world, options);
     if (!document.ok()) {
         std::fprintf(stderr, "piper-alltoall: rank %d: %s\n", static_cast<int>(world.rank()),
                      document.error().text().c_str());
@@ -79,7 +96,10 @@ int main(int argc, char** argv) {
         "rank_dedup, node_dedup, rack_dedup");
     CLI::App* pairs = app.add_subcommand(
         "pairs", "The same bytes between all pairs: vendor, flat, node, rail, node_pair");
-    for (CLI::App* one : {moe, pairs}) {
+    CLI::App* explain = app.add_subcommand(
+        "explain", "What each algorithm would take for the tokens of moe, and which link limits");
+    explain->add_option("--message-us", options.message_us, "A rank's time for one message");
+    for (CLI::App* one : {moe, pairs, explain}) {
         one->add_flag("--json", json, "One JSON document on standard output");
         one->add_option("--pairs", options.pairs, "Rounds")->check(CLI::Range(1, 10000));
         one->add_option("--rate-mbit", options.rate_mbit, "Link of a node, for the bound");
@@ -87,15 +107,20 @@ int main(int argc, char** argv) {
             ->delimiter(',');
     }
     const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
-    moe->add_option("--tokens", options.tokens, "Of each rank")->check(positive);
-    moe->add_option("--hidden", options.hidden, "Floats of a row")->check(positive);
-    moe->add_option("--topk", options.topk)->check(positive);
-    moe->add_option("--experts", options.experts, "Of all ranks")->check(positive);
-    moe->add_option("--node-limit", options.node_limit, "Nodes a token may reach, 0: any");
-    moe->add_option("--zipf", options.zipf, "Exponent of the experts' popularity");
-    moe->add_option("--wire", options.wire, "fp32, bf16 or fp8");
+    for (CLI::App* one : {moe, explain}) {
+        one->add_option("--tokens", options.tokens, "Of each rank")->check(positive);
+        one->add_option("--hidden", options.hidden, "Floats of a row")->check(positive);
+        one->add_option("--topk", options.topk)->check(positive);
+        one->add_option("--experts", options.experts, "Of all ranks")->check(positive);
+        one->add_option("--node-limit", options.node_limit, "Nodes a token may reach, 0: any");
+        one->add_option("--zipf", options.zipf, "Exponent of the experts' popularity");
+        one->add_option("--wire", options.wire, "fp32, bf16 or fp8");
+    }
     moe->add_option("--racks", options.racks, "Rack of each rank")->delimiter(',');
     pairs->add_option("--sizes", options.sizes, "Bytes a pair")->delimiter(',')->check(positive);
     CLI11_PARSE(app, argc, argv);
-    return runBench(moe->parsed(), options, json);
+    return runBench(moe->parsed()       ? benchMoe
+                    : explain->parsed() ? explainMoe
+                                        : benchPairs,
+                    options, json);
 }

@@ -6,6 +6,7 @@
 
 #include "app/alltoall/bench.h"
 #include "app/alltoall/contest.h"
+#include "kernels/alltoall/selector.h"
 #include "kernels/alltoall/token_exchange.h"
 
 namespace piper::app {
@@ -183,6 +184,39 @@ Result<Json> benchMoe(Communicator& world, const BenchOptions& o) {
                 {"zipf", o.zipf},
                 {"wire", o.wire},
                 {"results", contestJson(results, o.rate())}};
+}
+
+Result<Json> explainMoe(Communicator& world, const BenchOptions& o) {
+    PIPER_TRY(checkOptions(world, o));
+    if (o.rate_mbit <= 0.0)
+        return fail(ErrorCode::InvalidInput, "explain needs --rate-mbit, a node's link");
+    PIPER_ASSIGN(const auto wire, parseEnum<WireFormat>(o.wire, "wire format"));
+    const Tokens tokens = makeTokens(world, o);
+    std::vector<std::int32_t> all(tokens.places.size() * at(world.size()));
+    PIPER_TRY(world.allGather(std::as_bytes(std::span(tokens.places)),
+                              std::as_writable_bytes(std::span(all))));
+    SlotOwners owners;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (i % tokens.places.size() == 0) owners.emplace_back();
+        owners.back().push_back(all[i] / (o.experts / world.size()));
+    }
+    ExchangeLinks links;
+    links.node_bytes_per_second = o.rate();
+    links.message_seconds = o.message_us * 1e-6;
+    const std::vector<AlgorithmEstimate> estimates =
+        estimateAlgorithms(world.nodes(), owners, o.topk, wireRowBytes(wire, o.hidden), links);
+    Json out = {{"format_version", 1}, {"bench", "explain"}, {"why", explainChoice(estimates)}};
+    out["algorithms"] = Json::array();
+    for (const AlgorithmEstimate& e : estimates)
+        out["algorithms"].push_back({{"algorithm", toText(e.algorithm)},
+                                     {"seconds", e.seconds},
+                                     {"link_seconds", e.link_seconds},
+                                     {"message_seconds", e.message_seconds},
+                                     {"local_seconds", e.local_seconds},
+                                     {"busiest_node", e.node},
+                                     {"busiest_node_bytes", e.node_bytes},
+                                     {"rank_messages", e.rank_messages}});
+    return out;
 }
 
 }  // namespace piper::app
