@@ -122,6 +122,10 @@ void addMoe(Parts& parts, const Plan& plan) {
     const MoeSpec& moe = *plan.model.moe;
     if (moe.shared_gate && plan.model.mlp_bias)
         parts.push_back("mlp_bias with shared_gate: the CPU worker gates a product without bias");
+    if (plan.all_to_all.algorithm == AllToAllAlgorithm::NodeDedup &&
+        (plan.layout.etp > 1 || plan.capacity_factor))
+        parts.push_back(
+            "all_to_all.algorithm node_dedup: not with etp above 1 or a capacity_factor; set node");
     const std::vector<std::int64_t> owners = expertOwners(plan);
     for (std::int64_t rank = 0; rank < plan.layout.ep; ++rank) {
         const auto held = std::count(owners.begin(), owners.end(), rank);
