@@ -183,11 +183,14 @@ std::string collectivesTable(const Run& run, const PipelineStatistics& s) {
         const auto index = static_cast<std::size_t>(worst - t.caused_ns.begin());
         out += fmt::format(
             "  {}: {} collectives, members wait {} of {} ({:.1f} %) for the last; skew mean {}, "
-            "max "
-            "{}; most for rank {} ({}, last in {})\n",
+            "max {}",
             toText(t.phase), t.count, timeText(t.wait_ns), timeText(t.member_ns),
             100.0 * share(t.wait_ns, t.member_ns), timeText(t.skew_sum_ns / t.count),
-            timeText(t.skew_max_ns), run.ranks[index].rank.value, timeText(*worst), t.last[index]);
+            timeText(t.skew_max_ns));
+        if (*worst > 0)
+            out += fmt::format("; most for rank {} ({}, last in {})", run.ranks[index].rank.value,
+                               timeText(*worst), t.last[index]);
+        out += "\n";
     }
     return out;
 }
