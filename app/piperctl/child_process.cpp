@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/piperctl/child_process.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,9 @@ Result<ProcessCost> costOf(const std::vector<std::string>& command) {
                      for (const std::string& word : command)
                          arguments.push_back(const_cast<char*>(word.c_str()));
                      arguments.push_back(nullptr);
+                     const int nothing = open("/dev/null", O_WRONLY);
+                     if (dup2(nothing, STDOUT_FILENO) < 0 || dup2(nothing, STDERR_FILENO) < 0)
+                         return kCannotStart;
                      execvp(arguments[0], arguments.data());
                      return kCannotStart;
                  }));

@@ -20,7 +20,8 @@ struct ProcessCost {
 
 /// Runs `work` in a process of its own, forked from this one. Errors: External when it died.
 [[nodiscard]] Result<ProcessCost> costOf(const std::function<int()>& work);
-/// The same of a program found in PATH. Errors: NotFound when it cannot be started.
+/// The same of a program found in PATH, whose output goes nowhere. Errors: NotFound when it cannot
+/// be started.
 [[nodiscard]] Result<ProcessCost> costOf(const std::vector<std::string>& command);
 
 /// CPU time of this process so far, user and system.
