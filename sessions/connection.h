@@ -54,8 +54,10 @@ public:
                                                     std::stop_token stop = {}) = 0;
     [[nodiscard]] virtual Result<std::unique_ptr<RunningCommand>> start(
         const std::vector<std::string>& argv, const std::string& directory) = 0;
+    /// At most `limit_bytes` from `offset_bytes` on.
     [[nodiscard]] virtual Result<std::string> readFile(const std::string& path,
-                                                       std::int64_t limit_bytes) = 0;
+                                                       std::int64_t limit_bytes,
+                                                       std::int64_t offset_bytes = 0) = 0;
     virtual Status writeFile(const std::string& path, std::string_view content,
                              bool executable) = 0;  ///< through a temporary name and a rename
     virtual Status makeDirectory(const std::string& path) = 0;  ///< private (0700), with parents

@@ -14,6 +14,7 @@ inline constexpr std::string_view kLogFile = "log.txt";
 inline constexpr std::string_view kScriptFile = "launch.sh";
 inline constexpr std::string_view kLauncherPidFile = "launcher.pid";
 inline constexpr std::string_view kExitStatusFile = "exit_status";
+inline constexpr std::string_view kLauncherRecordFile = "launcher.json";
 inline constexpr std::string_view kCancelledFile = "cancelled";
 
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else

@@ -26,6 +26,15 @@ struct LaunchRequest {
     std::vector<std::string> worker_arguments;  ///< --data, --seed, ...
 };
 
+/// What the user says of how jobs are started on a cluster.
+struct LauncherOptions {
+    std::vector<std::string> hosts;  ///< of mpirun: "node1:4"; none: the connection's host alone
+    std::string network_interface;   ///< of MPI between hosts, "eth0"; empty: MPI's own choice
+    std::string account, partition, time_limit;  ///< of sbatch; empty: Slurm's own choice
+    std::string allocation;                      ///< of srun: id of the job whose nodes are used
+    std::vector<std::string> extra_lines;  ///< "module load cuda", "#SBATCH --gres=gpu:8", ...
+};
+
 /// What would be started, to be shown before it is.
 struct LaunchPreview {
     std::vector<std::string> command;

@@ -72,13 +72,15 @@ public:
         return std::unique_ptr<RunningCommand>(std::make_unique<LocalCommand>(std::move(child)));
     }
 
-    Result<std::string> readFile(const std::string& path, std::int64_t limit_bytes) override {
+    Result<std::string> readFile(const std::string& path, std::int64_t limit_bytes,
+                                 std::int64_t offset_bytes) override {
         std::ifstream in(path, std::ios::binary);
         if (!in) {
             Error error = ioError("cannot read", path);
             if (errno == ENOENT) error.code = ErrorCode::NotFound;
             return error;
         }
+        if (offset_bytes > 0) in.seekg(offset_bytes);
         std::string text(static_cast<std::size_t>(limit_bytes), '\0');
         in.read(text.data(), limit_bytes);
         text.resize(static_cast<std::size_t>(in.gcount()));

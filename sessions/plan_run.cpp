@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/predict/predict.h"
 #include "sessions/job_directory.h"
-#include "sessions/mpirun_launcher.h"
+#include "sessions/launchers.h"
 
 namespace piper {
 namespace {
@@ -37,9 +37,9 @@ Result<std::filesystem::path> fetchJob(Connection& connection, const std::string
     if (error) return fail(ErrorCode::Io, "cannot make {}: {}", local.string(), error.message());
     PIPER_ASSIGN(const std::vector<RemoteFile> files, connection.list(directory));
     for (const RemoteFile& file : files) {
-        // A name with directory parts would leave the local directory.
-        const bool plain = file.name.find('/') == std::string::npos && !file.is_directory;
-        if (plain && (isRankFile(file.name) || file.name == kStatusFile || file.name == kPlanFile))
+        // A name with directory parts would leave the local directory; list() refuses them too.
+        if (file.name.find('/') != std::string::npos || file.is_directory) continue;
+        if (isRankFile(file.name) || file.name == kStatusFile || file.name == kPlanFile)
             PIPER_TRY(connection.fetch(directory + "/" + file.name, local / file.name, {}));
     }
     return local;
@@ -81,8 +81,9 @@ Result<std::string> storePrediction(Workspace& workspace, const Plan& plan,
 
 }  // namespace
 
-Result<PlanRun> PlanRun::start(Connection& connection, const Plan& plan,
-                               const PlanRunOptions& options) {
+namespace {
+
+LaunchRequest requestOf(const Plan& plan, const PlanRunOptions& options) {
     LaunchRequest request;
     request.plan = plan;
     request.job_directory = options.jobs_root + "/" + newJobName(options.name);
@@ -93,9 +94,22 @@ Result<PlanRun> PlanRun::start(Connection& connection, const Plan& plan,
     request.worker_arguments.insert(request.worker_arguments.end(),
                                     options.worker_arguments.begin(),
                                     options.worker_arguments.end());
-    const auto launcher = makeMpirunLauncher(connection);
-    PIPER_ASSIGN(auto job, launcher->launch(request));
+    return request;
+}
+
+}  // namespace
+
+Result<PlanRun> PlanRun::start(Connection& connection, const Plan& plan,
+                               const PlanRunOptions& options) {
+    PIPER_ASSIGN(const auto launcher, makeLauncher(options.launcher, connection, options.launch));
+    PIPER_ASSIGN(auto job, launcher->launch(requestOf(plan, options)));
     return PlanRun(connection, std::move(job));
+}
+
+Result<LaunchPreview> PlanRun::preview(Connection& connection, const Plan& plan,
+                                       const PlanRunOptions& options) {
+    PIPER_ASSIGN(const auto launcher, makeLauncher(options.launcher, connection, options.launch));
+    return launcher->preview(requestOf(plan, options));
 }
 
 Result<PlanRun> PlanRun::attach(Connection& connection, const std::string& directory) {

@@ -22,6 +22,8 @@ struct PlanRunOptions {
     std::int64_t seed = 1;
     std::string data;  ///< text file on the host; empty: the licence Debian ships
     std::vector<std::string> worker_arguments;
+    std::string launcher = "mpirun";
+    LauncherOptions launch;
 };
 
 /// What collect() stored in the workspace.
@@ -39,6 +41,9 @@ public:
     /// Launches. Errors: those of the launcher; nothing is left running after one.
     [[nodiscard]] static Result<PlanRun> start(Connection& connection, const Plan& plan,
                                                const PlanRunOptions& options);
+    /// What start() would do. Errors: those of the launcher.
+    [[nodiscard]] static Result<LaunchPreview> preview(Connection& connection, const Plan& plan,
+                                                       const PlanRunOptions& options);
     /// Takes up a job launched earlier.
     [[nodiscard]] static Result<PlanRun> attach(Connection& connection,
                                                 const std::string& directory);

@@ -165,6 +165,11 @@ Status ChildProcess::cancel(int grace_ms) {
         ::waitpid(m_pid, &status, 0);
         m_exit = 128 + SIGKILL;
     }
+    // Its children may take a moment longer; whoever ignored SIGTERM gets the other one.
+    const auto last = Clock::now() + std::chrono::milliseconds(grace_ms);
+    while (::kill(-m_pid, 0) == 0 && Clock::now() < last)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ::kill(-m_pid, SIGKILL);
     return {};
 }
 

@@ -102,14 +102,15 @@ public:
         return std::unique_ptr<RunningCommand>(std::make_unique<SshCommand>(std::move(exec)));
     }
 
-    Result<std::string> readFile(const std::string& path, std::int64_t limit_bytes) override {
+    Result<std::string> readFile(const std::string& path, std::int64_t limit_bytes,
+                                 std::int64_t offset_bytes) override {
         return reading<std::string>([&](Sftp& sftp) -> Result<std::string> {
             std::string text;
             const auto sink = [&](std::string_view bytes) {
                 text += bytes;
                 return Status();
             };
-            PIPER_TRY(sftp.read(path, 0, limit_bytes, sink));
+            PIPER_TRY(sftp.read(path, offset_bytes, offset_bytes + limit_bytes, sink));
             return text;
         });
     }

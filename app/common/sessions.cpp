@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/common/sessions.h"
 
-#include "sessions/local_connection.h"
+#include "app/common/terminal_prompter.h"
 
 namespace piper::app {
 
-Result<std::unique_ptr<Connection>> openSession(const std::string& name) {
-    if (name == "local") return openLocalConnection();
-    Error error = fail(ErrorCode::NotFound, "no session named '{}'; known: local", name);
-    error.hint = "the session 'local' is this machine";
-    return error;
+Result<std::shared_ptr<Session>> openSession(const std::string& name) {
+    PIPER_ASSIGN(SessionConfig config, SessionStore(sessionsFile()).find(name));
+    return Session::open(std::move(config), std::make_shared<TerminalPrompter>());
 }
 
 }  // namespace piper::app

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "core/base/result.h"
-#include "sessions/connection.h"
+#include "sessions/session.h"
 
 namespace piper::app {
 
-/// The connection of a session's name. Errors: NotFound names the sessions there are.
-[[nodiscard]] Result<std::unique_ptr<Connection>> openSession(const std::string& name);
+/// Opens a session by its name; questions go to the terminal, when there is one.
+/// Errors: NotFound names the sessions there are; those of the connection.
+[[nodiscard]] Result<std::shared_ptr<Session>> openSession(const std::string& name);
 
 }  // namespace piper::app

@@ -9,15 +9,18 @@ namespace piper::app {
 void addBench(CommandSet& commands) {
     using Bench = Outcome (*)(const BenchOptions&, bool);
     static const std::map<std::string, Bench> kSubjects = {
-        {"alltoall", benchCollectives}, {"gemm", benchGemm},     {"import", benchImport},
-        {"predict", benchPredict},      {"search", benchSearch}, {"store", benchStore}};
+        {"alltoall", benchCollectives}, {"fetch", benchFetch},     {"gemm", benchGemm},
+        {"import", benchImport},        {"predict", benchPredict}, {"search", benchSearch},
+        {"store", benchStore}};
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
         "bench", "Time a part of the program, or hold the model against published times",
         [options, &commands] { return kSubjects.at(options->subject)(*options, commands.json()); });
     app.add_option(
            "subject", options->subject,
-           "alltoall (all collectives), gemm (and other kernels), import (a Kineto file, "
+           "alltoall (all collectives), fetch (files over SSH against scp and sftp), gemm (and "
+           "other "
+           "kernels), import (a Kineto file, "
            "against json.load), store (rows of the collector, windows), predict (predictions a "
            "second on one core), search (strategies a second; whole searches)")
         ->check(CLI::IsMember(kSubjects))
@@ -41,6 +44,13 @@ void addBench(CommandSet& commands) {
         ->capture_default_str();
     app.add_option("--events", options->events, "store: events of the run that windows are read of")
         ->check(CLI::Range(std::int64_t{1000}, std::int64_t{1} << 32))
+        ->capture_default_str();
+    app.add_option("--session", options->session, "fetch: session over SSH")->capture_default_str();
+    app.add_option("--bytes", options->bytes, "fetch: size of the file")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+        ->capture_default_str();
+    app.add_option("--pairs", options->pairs, "fetch: rounds")
+        ->check(CLI::Range(1, 100))
         ->capture_default_str();
     app.add_option("--seconds", options->seconds, "Time spent on each measurement")
         ->check(CLI::Range(0.01, 600.0))

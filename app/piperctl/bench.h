@@ -21,6 +21,9 @@ struct BenchOptions {
     std::vector<std::string> traces;  ///< to make a big file from
     double megabytes = 200.0;         ///< of that file
     std::int64_t events = 10'000'000;
+    std::string session = "local";
+    std::int64_t bytes = 1'000'000'000;
+    std::int64_t pairs = 5;
 };
 
 /// Collectives: published times against the model, or the roofs of a cluster's links.
@@ -34,6 +37,9 @@ struct BenchOptions {
 [[nodiscard]] Outcome benchImport(const BenchOptions& options, bool json);
 /// Rows a second of the run-time collector, bytes a row, windows of a big run.
 [[nodiscard]] Outcome benchStore(const BenchOptions& options, bool json);
+/// A file fetched from a session's host, against OpenSSH's scp and sftp, in interleaved pairs.
+[[nodiscard]] Outcome benchFetch(const BenchOptions& options, bool json);
+
 /// Strategies a second on Calculon's own enumeration, and whole searches.
 [[nodiscard]] Outcome benchSearch(const BenchOptions& options, bool json);
 

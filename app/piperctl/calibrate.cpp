@@ -46,16 +46,18 @@ void printCurves(const ClusterSpec& cluster, const std::string& path) {
 }
 
 Outcome runCalibrate(const CalibrateOptions& options, bool json) {
-    PIPER_ASSIGN(const auto connection, openSession(options.session));
+    PIPER_ASSIGN(const std::shared_ptr<Session> session, openSession(options.session));
+    Connection* const connection = &session->connection();
     std::int64_t ranks = options.ranks;
     if (ranks == 0) {
         PIPER_ASSIGN(ranks, processors(*connection));
     }
-    const std::string directory = (localJobsRoot() / newJobName("calibrate")).string();
+    PIPER_ASSIGN(const std::string root, session->jobsRoot());
+    PIPER_ASSIGN(const std::string worker, session->worker(siblingProgram("piper-worker")));
+    const std::string directory = root + "/" + newJobName("calibrate");
     PIPER_TRY(connection->makeDirectory(directory));
     const std::string file = directory + "/cluster.json";
-    std::vector<std::string> program = {siblingProgram("piper-worker").string(), "--calibrate",
-                                        file};
+    std::vector<std::string> program = {worker, "--calibrate", file};
     if (options.quick) program.emplace_back("--quick");
     printMessage(fmt::format("measuring with {} ranks ...", ranks));
     PIPER_ASSIGN(const CommandResult done, connection->run(mpirunCommand(ranks, program)));

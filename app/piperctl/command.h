@@ -45,7 +45,8 @@ void addPlacement(CommandSet& commands);
 void addCapacity(CommandSet& commands);
 void addSensitivity(CommandSet& commands);
 void addValidate(CommandSet& commands);
-void addRun(CommandSet& commands);  ///< run, jobs, attach, cancel, fetch
+void addRun(CommandSet& commands);
+void addJobs(CommandSet& commands);  ///< jobs, attach, cancel, fetch
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
 void addExport(CommandSet& commands);

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
     piper::app::addSensitivity(commands);
     piper::app::addValidate(commands);
     piper::app::addRun(commands);
+    piper::app::addJobs(commands);
     piper::app::addSession(commands);
     piper::app::addCalibrate(commands);
     piper::app::addBench(commands);

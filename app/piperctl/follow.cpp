@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/piperctl/follow.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "core/base/json.h"
+
+namespace piper::app {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void onInterrupt(int) {
+    g_interrupted = 1;
+}
+
+void printProgress(const JobStatus& status) {
+    printMessage(fmt::format("{}: step {}/{}  loss {:.4f}  {:.0f} tokens/s", toText(status.state),
+                             status.step, status.steps, status.loss, status.tokens_per_second));
+}
+
+}  // namespace
+
+Result<JobStatus> follow(PlanRun& run) {
+    std::signal(SIGINT, onInterrupt);
+    std::int32_t last_step = -1;
+    std::string queued;
+    for (;;) {
+        PIPER_ASSIGN(const JobStatus status, run.status());
+        if (status.step != last_step && status.step > 0) {
+            printProgress(status);
+            last_step = status.step;
+        }
+        if (status.state == JobState::Queued && status.message != queued) {
+            queued = status.message;
+            printMessage("queued: " + queued);
+        }
+        if (isFinal(status.state)) return status;
+        if (g_interrupted != 0) {
+            printMessage("stopping every rank ...");
+            PIPER_TRY(run.cancel());
+            return run.status();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
+int statusOf(const JobStatus& status) {
+    if (status.state == JobState::Finished) return 0;
+    return status.state == JobState::Cancelled ? 130 : 3;
+}
+
+Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& output,
+                    const std::string& name, bool json) {
+    PIPER_ASSIGN(const StoredRun collected, run.collect(output, name));
+    if (json) {
+        printJson({{"workspace", output},
+                   {"measured", collected.measured},
+                   {"predicted", collected.predicted},
+                   {"predicted_routed", collected.predicted_routed},
+                   {"outcome", toText(collected.outcome)},
+                   {"reason", collected.reason},
+                   {"steps", status.step},
+                   {"loss", status.loss},
+                   {"job", run.directory()}});
+    } else {
+        fmt::print(
+            "{}: run '{}' in {}{}\n", toText(collected.outcome), collected.measured, output,
+            collected.predicted.empty() ? "" : ", its prediction as '" + collected.predicted + "'");
+    }
+    if (status.state != JobState::Finished) {
+        printMessage(fmt::format("piperctl: {}: {}", toText(status.state), status.message));
+        if (collected.reason != status.message) printMessage("piperctl: " + collected.reason);
+    }
+    return statusOf(status);
+}
+
+std::function<void(std::int64_t, std::int64_t)> transferProgress(std::string what) {
+    if (::isatty(STDERR_FILENO) == 0) return {};
+    const auto shown = std::make_shared<std::int64_t>(-1);
+    return [what = std::move(what), shown](std::int64_t done, std::int64_t total) {
+        const std::int64_t percent = total > 0 ? 100 * done / total : 100;
+        if (percent == *shown) return;
+        *shown = percent;
+        std::fprintf(stderr, "\r%s %lld %%%s", what.c_str(), static_cast<long long>(percent),
+                     percent == 100 ? "\n" : "");
+    };
+}
+
+}  // namespace piper::app

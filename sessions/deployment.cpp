@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sessions/deployment.h"
+
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "sessions/display_text.h"
+#include "sessions/job.h"
+#include "sessions/sha256.h"
+#include "sessions/shell_quote.h"
+
+namespace piper {
+namespace {
+
+constexpr const char* kPluginName = "libpiper_cuda.so";
+
+struct Part {
+    std::filesystem::path local;
+    std::string remote, hash;
+};
+
+/// What the host says of a worker: hashes of the files that are there, and how it starts.
+struct Answer {
+    std::vector<std::string> hashes;  ///< of each part; "" when it is not there
+    std::optional<int> start;
+    std::string missing, said;
+};
+
+std::string questionScript(const std::vector<std::string>& files) {
+    std::string script =
+        "h() { if command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r < \"$1\"; else "
+        "sha256sum < \"$1\"; fi | cut -d' ' -f1; }\n";
+    for (const std::string& file : files)
+        script += fmt::format("f={}; if [ -x \"$f\" ]; then echo H $(h \"$f\"); else echo H; fi\n",
+                              shellQuote(file));
+    return script + fmt::format(
+                        "w={}\n[ -x \"$w\" ] || exit 0\n"
+                        "t=$(\"$w\" --help 2>&1 >/dev/null); s=$?\necho R $s\n"
+                        "[ $s -eq 0 ] || {{ printf 'T %s\\n' \"$t\"\n"
+                        "ldd \"$w\" 2>&1 | awk '/not found/ {{ print \"M\", $1 }}'; }}\n"
+                        "exit 0\n",
+                        shellQuote(files.front()));
+}
+
+Result<Answer> ask(Connection& connection, const std::vector<std::string>& files) {
+    PIPER_ASSIGN(const CommandResult r, runShell(connection, questionScript(files)));
+    Answer answer;
+    std::istringstream in(r.output);
+    std::string line;
+    while (std::getline(in, line)) {
+        const std::string value = line.size() > 2 ? line.substr(2) : "";
+        if (line.starts_with("H")) answer.hashes.push_back(value);
+        if (line.starts_with("R ")) answer.start = std::atoi(value.c_str());
+        if (line.starts_with("T ")) answer.said = displayLine(value, 200);
+        if (line.starts_with("M ")) answer.missing += " " + displayLine(value, 100);
+    }
+    if (answer.hashes.size() >= files.size()) return answer;
+    return fail(ErrorCode::External, "{} does not say whether the worker is there: {}",
+                connection.label(), displayLine(r.error_output + r.output));
+}
+
+Status mustRun(Connection& connection, const Answer& answer, const std::string& worker) {
+    if (answer.start == 0) return {};
+    Error error;
+    if (!answer.start)
+        error = fail(ErrorCode::NotFound, "no worker that may be run on {}", connection.label());
+    else if (!answer.missing.empty())
+        error = fail(ErrorCode::External, "the worker does not run on {}: it lacks{}",
+                     connection.label(), answer.missing);
+    else
+        error = fail(ErrorCode::External, "the worker does not run on {} (status {}): {}",
+                     connection.label(), *answer.start, answer.said);
+    error.where = worker;
+    error.hint =
+        "have the libraries installed there, or build the source there (docs/sessions.md) and name "
+        "the result: session add --worker PATH";
+    return error;
+}
+
+}  // namespace
+
+Result<Deployment> deployWorker(Connection& connection, const std::string& directory,
+                                const std::filesystem::path& worker,
+                                const std::function<void(std::int64_t, std::int64_t)>& progress) {
+    if (connection.isLocal()) return Deployment{worker.string(), false};
+    std::vector<Part> parts = {{worker, "piper-worker", {}}};
+    std::error_code ignored;
+    for (const auto& place : {worker.parent_path().parent_path() / "lib" / kPluginName,
+                              worker.parent_path() / kPluginName})
+        if (std::filesystem::exists(place, ignored)) {
+            parts.push_back({place, kPluginName, {}});
+            break;
+        }
+    for (Part& part : parts) {
+        PIPER_ASSIGN(part.hash, sha256OfFile(part.local));
+    }
+    const std::string home = directory + "/worker/" + parts.front().hash.substr(0, 16);
+    std::vector<std::string> files;
+    for (Part& part : parts) files.push_back(part.remote = home + "/" + part.remote);
+    PIPER_ASSIGN(Answer answer, ask(connection, files));
+    Deployment out{files.front(), false};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (answer.hashes[i] == parts[i].hash) continue;
+        if (!out.sent) PIPER_TRY(connection.makeDirectory(home));
+        PIPER_TRY(connection.send(parts[i].local, parts[i].remote, true, progress));
+        out.sent = true;
+    }
+    if (out.sent) {
+        PIPER_ASSIGN(answer, ask(connection, files));
+    }
+    PIPER_TRY(mustRun(connection, answer, out.worker));
+    return out;
+}
+
+Status checkWorker(Connection& connection, const std::string& worker) {
+    PIPER_ASSIGN(const Answer answer, ask(connection, {worker}));
+    return mustRun(connection, answer, worker);
+}
+
+Status removeWorkers(Connection& connection, const std::string& directory) {
+    PIPER_ASSIGN(const CommandResult r, connection.run({"rm", "-rf", "--", directory + "/worker"}));
+    if (r.exit_status == 0) return {};
+    return fail(ErrorCode::Io, "cannot remove {}/worker on {}: {}", directory, connection.label(),
+                displayLine(r.error_output));
+}
+
+}  // namespace piper

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "core/base/result.h"
+#include "sessions/connection.h"
+
+namespace piper {
+
+struct Deployment {
+    std::string worker;  ///< path on the host
+    bool sent = false;   ///< false: this very version was there already
+};
+
+/// Puts the worker (and its CUDA plugin, when there is one beside it) into
+/// DIRECTORY/worker/HASH/, private, once for each version; whole or not at all. Then starts it
+/// once to see that it runs there.
+/// Errors: External when it does not run on the host, naming the missing libraries.
+[[nodiscard]] Result<Deployment> deployWorker(
+    Connection& connection, const std::string& directory, const std::filesystem::path& worker,
+    const std::function<void(std::int64_t, std::int64_t)>& progress);
+
+/// Checks a worker that the user put there himself.
+Status checkWorker(Connection& connection, const std::string& worker);
+
+/// Takes away every version that was sent.
+Status removeWorkers(Connection& connection, const std::string& directory);
+
+}  // namespace piper

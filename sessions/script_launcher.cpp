@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sessions/script_launcher.h"
+
+#include "core/base/json.h"
+#include "sessions/display_text.h"
+#include "sessions/job.h"
+#include "sessions/job_directory.h"
+#include "sessions/mpirun_launcher.h"
+#include "sessions/sbatch_launcher.h"
+#include "sessions/shell_quote.h"
+
+namespace piper {
+namespace {
+
+std::string inDirectory(const std::string& directory, std::string_view name) {
+    return directory + "/" + std::string(name);
+}
+
+std::vector<std::string> srunCommand(const LaunchRequest& request, const LauncherOptions& options) {
+    std::vector<std::string> argv = {
+        "srun", "--ntasks=" + std::to_string(request.plan.layout.world()),
+        "--ntasks-per-node=" +
+            std::to_string(std::min<std::int64_t>(request.plan.cluster.devices_per_node,
+                                                  request.plan.layout.world())),
+        "--kill-on-bad-exit=1", "--job-name=" + stepName(request.job_directory)};
+    if (!options.allocation.empty()) argv.push_back("--jobid=" + options.allocation);
+    const std::vector<std::string> worker = workerCommand(request);
+    argv.insert(argv.end(), worker.begin(), worker.end());
+    return argv;
+}
+
+/// Session leader of the job: writes its own process id first and the exit status last.
+std::string launchScript(const LaunchRequest& request, const std::vector<std::string>& command,
+                         const LauncherOptions& options) {
+    std::string own;
+    for (const std::string& line : options.extra_lines)
+        if (!line.starts_with("#SBATCH")) own += line + "\n";
+    return fmt::format(
+        "#!/bin/sh\n"
+        "cd {} || exit 3\n"
+        "echo $$ > {}.part && mv {}.part {}\n"
+        "# The ranks are told to stop by their launcher; this script only records how it ended.\n"
+        "# Room for its answer is taken now, while the disk has some.\n"
+        "printf '%-8s\\n' running > {}.part\n"
+        "trap '' TERM INT HUP\n"
+        "( trap - TERM INT HUP\n{}exec {} ) > {} 2>&1\n"
+        "status=$?\n"
+        "printf '%-8s\\n' \"$status\" 1<> {}.part && mv {}.part {}\n",
+        shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
+        kExitStatusFile, own, shellCommand(command), kLogFile, kExitStatusFile, kExitStatusFile,
+        kExitStatusFile);
+}
+
+/// mpirun, or srun inside an allocation. A job goes on when the program that launched it ends: a
+/// small script in the job directory is its session leader and leaves the exit status behind.
+class ScriptLauncher final : public Launcher {
+public:
+    ScriptLauncher(std::string name, Connection& connection, LauncherOptions options)
+        : m_name(std::move(name)), m_connection(connection), m_options(std::move(options)) {}
+
+    std::string_view name() const override { return m_name; }
+
+    Result<LaunchPreview> preview(const LaunchRequest& request) override {
+        LaunchPreview preview;
+        preview.command = command(request);
+        preview.script = launchScript(request, preview.command, m_options);
+        preview.rank_map = rankMap(request.plan);
+        PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options));
+        return preview;
+    }
+
+    Result<std::unique_ptr<Job>> launch(const LaunchRequest& request) override {
+        PIPER_ASSIGN(const CommandResult found,
+                     runShell(m_connection, own() + "command -v " + m_name + "\n"));
+        if (found.exit_status != 0) {
+            Error error = fail(ErrorCode::External, "no {} on {}", m_name, m_connection.label());
+            error.hint = m_name == "mpirun"
+                             ? "install Open MPI (Debian: openmpi-bin), or name what makes it "
+                               "found (--line 'module load openmpi')"
+                             : "srun comes with Slurm; is this the log-in node of the cluster?";
+            return error;
+        }
+        JobRecord record;
+        record.launcher = m_name;
+        for (const std::string& host : m_options.hosts)
+            record.hosts.push_back(host.substr(0, host.find(':')));
+        PIPER_TRY(prepareJob(m_connection, request, jobRecordText(record)));
+        const std::string script = inDirectory(request.job_directory, kScriptFile);
+        PIPER_TRY(m_connection.writeFile(script, launchScript(request, command(request), m_options),
+                                         true));
+        PIPER_ASSIGN(const CommandResult started,
+                     m_connection.run({"setsid", "--fork", "sh", "-c",
+                                       fmt::format("exec sh {} > /dev/null 2>&1 < /dev/null",
+                                                   shellQuote(script))}));
+        if (started.exit_status != 0)
+            return fail(ErrorCode::External, "cannot start the job: {}",
+                        displayLine(started.error_output));
+        return makeJob(m_connection, request.job_directory, std::move(record));
+    }
+
+private:
+    [[nodiscard]] std::vector<std::string> command(const LaunchRequest& request) const {
+        return m_name == "srun"
+                   ? srunCommand(request, m_options)
+                   : mpirunCommand(request.plan.layout.world(), workerCommand(request), m_options);
+    }
+
+    /// The user's own lines, silent: they may make the launcher found.
+    [[nodiscard]] std::string own() const {
+        if (m_options.extra_lines.empty()) return {};
+        std::string lines = "{\n";
+        for (const std::string& line : m_options.extra_lines) lines += line + "\n";
+        return lines + "} > /dev/null 2>&1\n";
+    }
+
+    std::string m_name;
+    Connection& m_connection;
+    LauncherOptions m_options;
+};
+
+bool isPlain(std::string_view text, std::string_view more) {
+    constexpr std::string_view letters =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    for (const char c : text)
+        if (letters.find(c) == std::string_view::npos && more.find(c) == std::string_view::npos)
+            return false;
+    return text.empty() || text.front() != '-';
+}
+
+}  // namespace
+
+std::vector<std::string> workerCommand(const LaunchRequest& request) {
+    std::vector<std::string> worker = {request.worker,
+                                       "--plan",
+                                       inDirectory(request.job_directory, kPlanFile),
+                                       "--job",
+                                       request.job_directory,
+                                       "--steps",
+                                       std::to_string(request.steps)};
+    worker.insert(worker.end(), request.worker_arguments.begin(), request.worker_arguments.end());
+    return worker;
+}
+
+std::vector<std::string> rankMap(const Plan& plan) {
+    std::vector<std::string> map;
+    const ProcessGrid grid(plan.layout, plan.rank_order);
+    const std::int64_t per_node = plan.cluster.devices_per_node;
+    for (std::int64_t r = 0; r < grid.world(); ++r) {
+        const RankCoordinates at = grid.coordinates(RankId(static_cast<std::int32_t>(r)));
+        map.push_back(fmt::format("rank {}: node {}, pp {}, dp {}, ep {}, edp {}", r, r / per_node,
+                                  at.pp, at.dp, at.ep, at.edp));
+    }
+    return map;
+}
+
+Status prepareJob(Connection& connection, const LaunchRequest& request,
+                  const std::string& record_text) {
+    PIPER_TRY(connection.makeDirectory(request.job_directory));
+    PIPER_TRY(connection.writeFile(inDirectory(request.job_directory, kLauncherRecordFile),
+                                   record_text, false));
+    return connection.writeFile(inDirectory(request.job_directory, kPlanFile),
+                                writePlan(request.plan).dump(2), false);
+}
+
+std::vector<std::string> mpirunCommand(std::int64_t ranks, const std::vector<std::string>& program,
+                                       const LauncherOptions& options) {
+    // Ranks may outnumber processors: they are not bound, and yield while they wait. A rank told to
+    // stop has two seconds to close its file before mpirun kills it (one by default).
+    std::vector<std::string> argv = {"mpirun",
+                                     "-np",
+                                     std::to_string(ranks),
+                                     "--bind-to",
+                                     "none",
+                                     "--oversubscribe",
+                                     "--allow-run-as-root",
+                                     "--mca",
+                                     "mpi_yield_when_idle",
+                                     "1",
+                                     "--mca",
+                                     "btl",
+                                     "self,vader,tcp",
+                                     "--mca",
+                                     "odls_base_sigkill_timeout",
+                                     "2"};
+    const auto add = [&](std::initializer_list<std::string> words) {
+        argv.insert(argv.end(), words);
+    };
+    std::string hosts;
+    for (const std::string& host : options.hosts) hosts += (hosts.empty() ? "" : ",") + host;
+    if (!hosts.empty()) add({"--host", hosts});
+    if (!options.network_interface.empty()) {
+        add({"--mca", "btl_tcp_if_include", options.network_interface});
+        add({"--mca", "oob_tcp_if_include", options.network_interface});
+    }
+    argv.insert(argv.end(), program.begin(), program.end());
+    return argv;
+}
+
+Status checkHostName(std::string_view host) {
+    if (!host.empty() && host.size() < 256 && isPlain(host, "._-@")) return {};
+    return fail(ErrorCode::InvalidInput, "'{}' is no host name", displayLine(host, 80));
+}
+
+Status checkLauncher(std::string_view name, const LauncherOptions& options) {
+    if (name != "mpirun" && name != "srun" && name != "sbatch")
+        return fail(ErrorCode::InvalidInput, "no launcher '{}'; there are mpirun, srun and sbatch",
+                    name);
+    for (const std::string& host : options.hosts) {
+        const std::size_t colon = std::min(host.find(':'), host.size());
+        PIPER_TRY(checkHostName(std::string_view(host).substr(0, colon)));
+        if (host.find_first_not_of("0123456789", colon + 1) != std::string::npos ||
+            colon + 1 == host.size())
+            return fail(ErrorCode::InvalidInput, "'{}' must be HOST or HOST:RANKS", host);
+    }
+    const std::pair<const char*, const std::string*> words[] = {
+        {"network interface", &options.network_interface},
+        {"account", &options.account},
+        {"partition", &options.partition},
+        {"time limit", &options.time_limit},
+        {"allocation", &options.allocation}};
+    for (const auto& [what, value] : words)
+        if (!isPlain(*value, "._-:,/+"))
+            return fail(ErrorCode::InvalidInput,
+                        "{} '{}' may hold letters, digits and . _ - : , / + only", what,
+                        displayLine(*value, 80));
+    for (const std::string& line : options.extra_lines)
+        if (line.find('\n') != std::string::npos)
+            return fail(ErrorCode::InvalidInput, "'{}' is more than one line",
+                        displayLine(line, 80));
+    return {};
+}
+
+Result<std::unique_ptr<Launcher>> makeLauncher(std::string_view name, Connection& connection,
+                                               const LauncherOptions& options) {
+    PIPER_TRY(checkLauncher(name, options));
+    if (name == "sbatch") return makeSbatchLauncher(connection, options);
+    return std::unique_ptr<Launcher>(
+        std::make_unique<ScriptLauncher>(std::string(name), connection, options));
+}
+
+std::unique_ptr<Launcher> makeMpirunLauncher(Connection& connection) {
+    return std::make_unique<ScriptLauncher>("mpirun", connection, LauncherOptions{});
+}
+
+}  // namespace piper

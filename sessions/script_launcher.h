@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sessions/launcher.h"
+
+namespace piper {
+
+/// The worker's own command line for a request, without its launcher.
+[[nodiscard]] std::vector<std::string> workerCommand(const LaunchRequest& request);
+
+/// "rank 3: node 0, pp 1, dp 0, ep 1, edp 0" for every rank.
+[[nodiscard]] std::vector<std::string> rankMap(const Plan& plan);
+
+/// What on the host would spoil the run, each with its reason: missing libraries, too few
+/// processors or devices, an interface that is not there.
+[[nodiscard]] Result<std::vector<std::string>> checkEnvironment(Connection& connection,
+                                                                const LaunchRequest& request,
+                                                                const LauncherOptions& options);
+
+/// Makes the job directory with plan and record. Errors: those of the connection.
+Status prepareJob(Connection& connection, const LaunchRequest& request,
+                  const std::string& record_text);
+
+}  // namespace piper

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions over SSH as a user has them: the real programs against an sshd on the loopback, the
+// worker sent there, ranks under mpirun, the connection cut while they run.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "collectors/store/workspace.h"
+#include "sessions/process.h"
+#include "tests/app/piperctl/piperctl.h"
+#include "tests/sessions/ssh_server.h"
+
+namespace piper::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PiperctlSession : public SshTest {
+protected:
+    void SetUp() override {
+        SshTest::SetUp();
+        if (IsSkipped()) return;
+        m_server = serverNamedHost();
+        ::setenv("PIPER_SESSIONS", path("sessions.json").c_str(), 1);
+        ::setenv("HOME", path("home").c_str(), 1);
+        add({});
+    }
+    void TearDown() override {
+        for (const pid_t pid : processesNaming(path("there").string())) ::kill(pid, SIGKILL);
+    }
+    void add(const std::vector<std::string>& more, const std::string& name = "box") {
+        std::vector<std::string> words = {"session",
+                                          "add",
+                                          name,
+                                          "--host",
+                                          "host",
+                                          "--config",
+                                          path("config").string(),
+                                          "--directory",
+                                          path("there").string()};
+        words.insert(words.end(), more.begin(), more.end());
+        const CommandResult r = piperctl(words);
+        ASSERT_EQ(r.exit_status, 0) << r.error_output;
+    }
+    /// A job of the small example that goes on; its directory.
+    std::string startJob(int steps) {
+        const CommandResult r = piperctl({"run", example("plans/olmoe-tiny.json"), "--session",
+                                          "box", "--steps", std::to_string(steps), "--detach"});
+        EXPECT_EQ(r.exit_status, 0) << r.error_output;
+        const std::size_t at = r.error_output.find("job /");
+        if (at == std::string::npos) return {};
+        return r.error_output.substr(at + 4, r.error_output.find('\n', at) - at - 4);
+    }
+    std::string stateOf(const std::string& job) {
+        const Json jobs = document(piperctl({"jobs", "--session", "box", "--json"}));
+        for (const Json& one : jobs.at("jobs"))
+            if (one.at("directory") == job) return one.at("state");
+        return "not listed";
+    }
+
+    std::unique_ptr<SshServer> m_server;
+};
+
+TEST_F(PiperctlSession, IsAddedTestedDiscoveredAndForgotten) {
+    const CommandResult tested = piperctl({"session", "test", "box", "--json"});
+    ASSERT_EQ(tested.exit_status, 0) << tested.error_output;
+    EXPECT_EQ(document(tested).at("directory"), path("there").string());
+    const CommandResult found =
+        piperctl({"session", "discover", "box", "--json", "-o", path("cluster.json").string()});
+    ASSERT_EQ(found.exit_status, 0) << found.error_output;
+    const Json facts = document(found);
+    EXPECT_GT(facts.at("processors").get<int>(), 0);
+    EXPECT_THAT(facts.at("programs").at("mpirun").get<std::string>(), HasSubstr("Open MPI"));
+    EXPECT_EQ(
+        piperctl({"capacity", "--cluster", path("cluster.json").string(), "--help"}).exit_status,
+        0);
+    EXPECT_THAT(piperctl({"session", "list"}).output, HasSubstr("box"));
+    ASSERT_EQ(piperctl({"session", "forget", "box"}).exit_status, 0);
+    const CommandResult gone = piperctl({"session", "test", "box"});
+    EXPECT_EQ(gone.exit_status, 2);
+    EXPECT_THAT(gone.error_output, HasSubstr("no session named 'box'; known: local"));
+}
+
+TEST_F(PiperctlSession, UnknownHostKeyIsRefusedWithoutATerminal) {
+    write("known_hosts", "");
+    const CommandResult r = piperctl({"session", "test", "box"});
+    EXPECT_EQ(r.exit_status, 1);
+    EXPECT_THAT(r.error_output, HasSubstr("SHA256:"));
+}
+
+TEST_F(PiperctlSession, WorkerIsSentOnceAndRemovedOnRequest) {
+    const CommandResult first = piperctl({"session", "open", "box", "--json"});
+    ASSERT_EQ(first.exit_status, 0) << first.error_output;
+    const std::string worker = document(first).at("worker");
+    EXPECT_THAT(worker, HasSubstr(path("there").string() + "/worker/"));
+    struct stat before {
+    }, after{};
+    ASSERT_EQ(::stat(worker.c_str(), &before), 0);
+    EXPECT_EQ(before.st_mode & 0777U, 0700U);
+    ASSERT_EQ(piperctl({"session", "open", "box"}).exit_status, 0);
+    ASSERT_EQ(::stat(worker.c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino) << "the same version is not sent twice";
+    std::ofstream(worker, std::ios::app) << "damaged";
+    ASSERT_EQ(piperctl({"session", "open", "box"}).exit_status, 0);
+    EXPECT_EQ(std::filesystem::file_size(worker),
+              std::filesystem::file_size(program("piper-worker")));
+    ASSERT_EQ(piperctl({"session", "clean", "box"}).exit_status, 0);
+    EXPECT_FALSE(std::filesystem::exists(worker));
+}
+
+TEST_F(PiperctlSession, PreviewShowsCommandScriptRanksAndWarnings) {
+    add({"--hosts", "node1:1,node2:1", "--interface", "nowhere0", "--line", "export A=1"}, "two");
+    const CommandResult r = piperctl(
+        {"run", example("plans/olmoe-tiny.json"), "--session", "two", "--preview", "--json"});
+    ASSERT_EQ(r.exit_status, 0) << r.error_output;
+    const Json preview = document(r);
+    EXPECT_THAT(preview.at("script").get<std::string>(), HasSubstr("--host node1:1,node2:1"));
+    EXPECT_THAT(preview.at("script").get<std::string>(), HasSubstr("export A=1\n"));
+    EXPECT_FALSE(preview.at("rank_map").empty());
+    EXPECT_THAT(preview.at("warnings").dump(), HasSubstr("no interface nowhere0"));
+    EXPECT_THAT(preview.at("warnings").dump(), HasSubstr("hosts with 2 slots"));
+    EXPECT_FALSE(std::filesystem::exists(path("there") / "jobs"));
+}
+
+TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
+    const std::string job = startJob(30);
+    ASSERT_FALSE(job.empty());
+    m_server->dropConnections();
+    EXPECT_NE(stateOf(job), "not listed");
+    Result<ChildProcess> attached = ChildProcess::start(
+        {program("piperctl"), "attach", job, "--session", "box", "-o", path("run.piper").string()},
+        m_directory.path().string());
+    ASSERT_TRUE(attached.ok());
+    std::string output;
+    std::optional<int> status;
+    for (int i = 0; i < 2400 && !status; ++i) {
+        attached->readAvailable(output, output);
+        if (i == 20) m_server->dropConnections();
+        status = attached->poll();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    attached->readAvailable(output, output);
+    ASSERT_EQ(status.value_or(-1), 0) << output;
+    EXPECT_EQ(stateOf(job), "finished");
+    auto workspace = Workspace::openOrCreate(path("run.piper"));
+    ASSERT_TRUE(workspace.ok());
+    const auto run = workspace->readRun(std::filesystem::path(job).filename().string());
+    ASSERT_TRUE(run.ok()) << run.error().text();
+    EXPECT_EQ(run->outcome, RunOutcome::Finished);
+    EXPECT_FALSE(run->ranks.empty());
+    ASSERT_EQ(piperctl({"session", "clean", "box", "--jobs"}).exit_status, 0);
+    EXPECT_FALSE(std::filesystem::exists(job));
+}
+
+TEST_F(PiperctlSession, CancelLeavesNoProcess) {
+    const std::string job = startJob(100000);
+    ASSERT_FALSE(job.empty());
+    for (int i = 0; i < 600 && processesNaming("--job " + job).empty(); ++i) {
+        if (!std::filesystem::exists(job + "/status.json"))
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        else
+            break;
+    }
+    const CommandResult r = piperctl({"cancel", job, "--session", "box"});
+    EXPECT_EQ(r.exit_status, 0) << r.error_output;
+    for (const pid_t pid : processesNaming(job)) ADD_FAILURE() << "process " << pid << " is left";
+    EXPECT_EQ(stateOf(job), "cancelled");
+}
+
+}  // namespace
+}  // namespace piper::test
