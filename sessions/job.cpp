@@ -110,8 +110,8 @@ private:
             Result<std::string> content = m_connection.readFile(file(name), limit);
             return content.ok() ? std::move(content).value() : std::string();
         };
-        report.status = text(kStatusFile, 1 << 20);
         report.exit_status = text(kExitStatusFile, 64);
+        report.status = text(kStatusFile, 1 << 20);
         report.cancelled = m_connection.readFile(file(kCancelledFile), 1).ok();
         if (!report.exit_status.empty()) return report;
         if (!m_record.slurm_job.empty()) {
@@ -126,6 +126,8 @@ private:
             const auto of_process =
                 m_connection.readFile("/proc/" + pid.substr(0, pid.find('\n')) + "/status", 4096);
             report.alive = of_process.ok() && of_process->find("State:\tZ") == std::string::npos;
+            // It may have ended since we looked.
+            if (!report.alive) report.exit_status = text(kExitStatusFile, 64);
         }
         return report;
     }

@@ -113,18 +113,20 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
                                         "  elif [ $n -gt 40 ]; then a=0; fi\n",
                                         kLauncherPidFile)
                                   : std::string();
-    return kUp + fmt::format(
-                     "cd {} || exit 4\nn=0; last=; a=1; q=; w=\n"
-                     "while :; do\n"
-                     "  s=$(cat {} 2>/dev/null | tr '\\n' ' '); e=$(cat {} 2>/dev/null)\n"
-                     "  c=0; [ ! -f {} ] || c=1\n{}{}"
-                     "  t=\"S $s\nE $e\nA $a\nC $c\nQ $q\nP $w\"\n"
-                     "  if [ \"$t\" != \"$last\" ]; then printf '%s\\n.\\n' \"$t\"; last=$t\n"
-                     "  elif [ $((n % 40)) -eq 0 ]; then echo .; fi\n"
-                     "  [ -z \"$e\" ] || exit 0\n  n=$((n+1)); sleep 0.05\n"
-                     "done\n",
-                     shellQuote(directory), kStatusFile, kExitStatusFile, kCancelledFile, queue,
-                     alive);
+    return kUp +
+           fmt::format(
+               "cd {} || exit 4\nn=0; last=; a=1; q=; w=\n"
+               "while :; do\n"
+               "  e=$(cat {} 2>/dev/null); s=$(cat {} 2>/dev/null | tr '\\n' ' ')\n"
+               "  c=0; [ ! -f {} ] || c=1\n{}{}"
+               "  [ $a -eq 1 ] || e=$(cat {} 2>/dev/null)\n"  // it may have ended since we looked
+               "  t=\"S $s\nE $e\nA $a\nC $c\nQ $q\nP $w\"\n"
+               "  if [ \"$t\" != \"$last\" ]; then printf '%s\\n.\\n' \"$t\"; last=$t\n"
+               "  elif [ $((n % 40)) -eq 0 ]; then echo .; fi\n"
+               "  [ -z \"$e\" ] || exit 0\n  n=$((n+1)); sleep 0.05\n"
+               "done\n",
+               shellQuote(directory), kExitStatusFile, kStatusFile, kCancelledFile, queue, alive,
+               kExitStatusFile);
 }
 
 std::string listScript(const std::string& jobs_root) {
@@ -133,7 +135,7 @@ std::string listScript(const std::string& jobs_root) {
                "cd {} 2>/dev/null || exit 0\n"
                "for d in *; do\n"
                "  [ -f \"$d/{}\" ] || continue\n"
-               "  s=$(cat \"$d/{}\" 2>/dev/null | tr '\\n' ' '); e=$(cat \"$d/{}\" 2>/dev/null)\n"
+               "  e=$(cat \"$d/{}\" 2>/dev/null); s=$(cat \"$d/{}\" 2>/dev/null | tr '\\n' ' ')\n"
                "  c=0; [ ! -f \"$d/{}\" ] || c=1\n"
                "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' \"$d/{}\" "
                "2>/dev/null)\n"
@@ -144,12 +146,13 @@ std::string listScript(const std::string& jobs_root) {
                "|| a=0\n"
                "  elif [ -f \"$d/{}\" ]; then up \"$(cat \"$d/{}\")\" || a=0\n"
                "  elif [ -n \"$(find \"$d/{}\" -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
+               "  [ $a -eq 1 ] || e=$(cat \"$d/{}\" 2>/dev/null)\n"
                "  printf 'N %s\\nS %s\\nE %s\\nA %s\\nC %s\\nQ %s\\n.\\n' \"$d\" \"$s\" \"$e\" $a "
                "$c "
                "\"$q\"\n"
                "done\n",
-               shellQuote(jobs_root), kPlanFile, kStatusFile, kExitStatusFile, kCancelledFile,
-               kLauncherRecordFile, kLauncherPidFile, kLauncherPidFile, kPlanFile);
+               shellQuote(jobs_root), kPlanFile, kExitStatusFile, kStatusFile, kCancelledFile,
+               kLauncherRecordFile, kLauncherPidFile, kLauncherPidFile, kPlanFile, kExitStatusFile);
 }
 
 std::string failureReason(std::string_view log) {

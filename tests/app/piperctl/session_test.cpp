@@ -127,7 +127,7 @@ TEST_F(PiperctlSession, PreviewShowsCommandScriptRanksAndWarnings) {
 }
 
 TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
-    const std::string job = startJob(30);
+    const std::string job = startJob(12);
     ASSERT_FALSE(job.empty());
     m_server->dropConnections();
     EXPECT_NE(stateOf(job), "not listed");
