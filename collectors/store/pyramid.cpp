@@ -79,6 +79,23 @@ private:
     std::vector<Bucket> m_buckets;
 };
 
+std::size_t mostBucketsFor(std::size_t events) {
+    return std::max(events / 4, kFewBuckets);
+}
+
+/// True when the buckets that lie within single events are alone more than a level may have. Events
+/// of a row do not overlap: those buckets are all different.
+bool isDearer(std::span<const Event> events, std::int64_t width) {
+    std::int64_t within = 0;
+    const auto most = static_cast<std::int64_t>(mostBucketsFor(events.size()));
+    for (const Event& e : events) {
+        if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
+        within += std::max<std::int64_t>(0, e.duration_ns / width - 1);
+        if (within > most) return true;
+    }
+    return false;
+}
+
 /// The next level from the one below.
 std::vector<Bucket> coarser(const std::vector<Bucket>& buckets) {
     std::vector<Bucket> out;
@@ -102,6 +119,7 @@ std::vector<Level> buildLevels(std::span<const Event> events) {
     std::vector<Level> out;
     if (events.size() < kFewEvents) return out;
     int level = 0;
+    while (level < kMostLevels && isDearer(events, bucketWidth(level))) ++level;
     std::vector<Bucket> buckets;
     for (bool fits = false; !fits && level < kMostLevels; level += fits ? 0 : 1) {
         LevelBuilder builder(bucketWidth(level));
@@ -111,7 +129,7 @@ std::vector<Level> buildLevels(std::span<const Event> events) {
     }
     for (; level < kMostLevels; ++level) {
         // Where most buckets hold an event or two, the level answers no cheaper than the events.
-        const bool cheaper = buckets.size() * 4 <= events.size() || buckets.size() <= kFewBuckets;
+        const bool cheaper = buckets.size() <= mostBucketsFor(events.size());
         if (cheaper) out.push_back({level, buckets});
         buckets = coarser(buckets);
     }
