@@ -53,7 +53,9 @@ TEST(Validate, PredictsThePublishedSubset) {
     ASSERT_GE(v.tables.size(), 1u);
     for (const OrderTable& t : v.tables) {
         EXPECT_GE(t.pick_loss, 0.0);
-        if (t.kendall_tau == 1.0) EXPECT_EQ(t.pick_loss, 0.0) << t.model;
+        if (t.kendall_tau == 1.0) {
+            EXPECT_EQ(t.pick_loss, 0.0) << t.model;
+        }
     }
 }
 
