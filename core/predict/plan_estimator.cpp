@@ -106,7 +106,7 @@ PlanEstimator::LayoutPrices& PlanEstimator::layout(bool split) {
     if (!known) {
         m_cost.layoutChanged();
         known = std::make_unique<LayoutPrices>(SlotPieces(m_plan, m_cost, split));
-        known->number = number(std::ssize(m_layouts));
+        known->number = ++m_next_number;
     }
     LayoutPrices& out = *known;
     // Full recompute of the first layers of a chunk: the others are as without.
@@ -115,6 +115,11 @@ PlanEstimator::LayoutPrices& PlanEstimator::layout(bool split) {
                       m_plan.recompute.num_layers > 0;
     if (some && out.plain == nullptr) out.plain = &plainLayout(split);
     return out;
+}
+
+void PlanEstimator::forget() {
+    m_layouts.clear();
+    m_states.clear();
 }
 
 PlanEstimator::LayoutPrices& PlanEstimator::plainLayout(bool split) {

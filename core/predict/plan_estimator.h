@@ -55,8 +55,10 @@ public:
     /// With a limit, of a schedule with pairs that needs more only that it does (not `complete`).
     [[nodiscard]] Result<PlanEstimate> estimate(std::optional<Bytes> limit = {});
 
-    /// Layouts priced so far.
+    /// Layouts whose prices are kept: about 15 kB each.
     [[nodiscard]] std::size_t numPriced() const { return m_layouts.size(); }
+    /// Drops prices of layouts; estimates stay the same.
+    void forget();
 
 private:
     static constexpr std::size_t kKeySize = 24;
@@ -122,6 +124,7 @@ private:
     CostModel m_cost;
     std::vector<std::int64_t> m_moe_before;  ///< [layers + 1]
     std::unordered_map<Key, std::unique_ptr<LayoutPrices>, KeyHash> m_layouts;
+    std::int32_t m_next_number = 0;  ///< of LayoutPrices; none comes twice
     std::unordered_map<Key, StageState, KeyHash> m_states;
     std::unordered_map<Key, std::int64_t, KeyHash> m_messages;
     std::unordered_map<Key, std::vector<RankMoments>, KeyHash> m_moments;

@@ -9,6 +9,12 @@
 #include "core/search/enumerate.h"
 
 namespace piper {
+namespace {
+
+/// Layouts that one searcher keeps priced: sixteen searchers hold about 350 MB then.
+constexpr std::size_t kMostPriced = 1500;
+
+}  // namespace
 
 void SearchTally::add(const SearchTally& other) {
     evaluated += other.evaluated;
@@ -29,6 +35,12 @@ CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices)
       m_choices(choices),
       m_estimator(space.base),
       m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
+
+/// Between cores: cores of a searcher share tensors, and most of what is dropped does not come
+/// again.
+void CoreSearch::keepWithinMemory() {
+    if (m_estimator.numPriced() > kMostPriced) m_estimator.forget();
+}
 
 void CoreSearch::refuse(const SearchPoint& point, const std::vector<Violation>& violations) {
     const Violation& first = violations.front();
@@ -122,6 +134,7 @@ std::int64_t CoreSearch::sharedFloorNs(const PlanEstimate& whole) const {
 }
 
 std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
+    keepWithinMemory();
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
     const bool legal =
         std::ranges::any_of(m_choices.pipelines(core), [&](const PipelineChoice& pipeline) {
@@ -226,6 +239,7 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
 
 void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
                         std::vector<FoundPlan>& out) {
+    keepWithinMemory();
     m_limit_ns = limit_ns;
     const auto whole = wholeSlots(core);
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};

@@ -54,6 +54,7 @@ public:
 private:
     using Best = std::optional<FoundPlan>;
 
+    void keepWithinMemory();
     [[nodiscard]] std::vector<int> legalZeroStages(SearchPoint point);
     [[nodiscard]] bool legal(const SearchPoint& point);
     [[nodiscard]] std::optional<PlanEstimate> estimate(const SearchPoint& point);

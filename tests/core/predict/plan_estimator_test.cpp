@@ -97,6 +97,11 @@ TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
     int pairs = 0;
     for (int i = 0; i < 160; ++i) {
         const Plan plan = draw.plan();
+        if (i % 40 == 39) {
+            EXPECT_GT(estimator.numPriced(), 0U);
+            estimator.forget();
+            EXPECT_EQ(estimator.numPriced(), 0U);
+        }
         estimator.plan() = plan;
         const Result<PlanEstimate> fast = estimator.estimate();
         const Result<Prediction> slow =
