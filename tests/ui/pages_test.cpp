@@ -3,6 +3,7 @@
 #include <QComboBox>
 #include <QImage>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QTableView>
@@ -11,6 +12,7 @@
 
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
+#include "ui/plots/plans_plot.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/explore_page.h"
 #include "ui/views/schedule_page.h"
@@ -63,6 +65,39 @@ TEST_F(Pages, ASearchRanksPlansAndADoubleClickPutsTheSlidersThere) {
     QTest::mouseDClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(third).center());
     EXPECT_EQ(m_window->currentPage(), PageId::Plan);
     EXPECT_EQ(m_workbench->plan.plan().layout, plans.planAt(2).plan.layout);
+}
+
+TEST_F(Pages, TableAndPlotShowTheSamePlans) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Explore);
+    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    auto* table = child<QTableView>(PageId::Explore, "plans");
+    auto* plot = pageAs<ExplorePage>(PageId::Explore)->findChild<PlansPlot*>();
+    ASSERT_NE(plot, nullptr);
+    auto* canvas = plot->findChild<QWidget*>(QStringLiteral("plot"));
+    const int all = table->model()->rowCount();
+    // A rectangle over the left half holds some of the points.
+    QTest::mousePress(canvas, Qt::LeftButton, {}, QPoint(5, 5));
+    QTest::mouseMove(canvas, QPoint(canvas->width() / 2, canvas->height() - 5));
+    QTest::mouseRelease(canvas, Qt::LeftButton, {},
+                        QPoint(canvas->width() / 2, canvas->height() - 5));
+    EXPECT_LT(table->model()->rowCount(), all);
+    EXPECT_GT(table->model()->rowCount(), 0);
+    // Where there are none, a click takes the brush away.
+    QTest::mouseClick(canvas, Qt::LeftButton, {}, QPoint(2, 2));
+    EXPECT_EQ(table->model()->rowCount(), all);
+    auto* filter = child<QLineEdit>(PageId::Explore, "filter");
+    QTest::keyClicks(filter, QStringLiteral("ep=8 tp"));
+    EXPECT_EQ(table->model()->rowCount(), 0);
+    QTest::keyClicks(filter, QStringLiteral("=1"));
+    EXPECT_GT(table->model()->rowCount(), 0);
+    EXPECT_LT(table->model()->rowCount(), all);
+    auto* why = child<QLineEdit>(PageId::Explore, "why_not");
+    QTest::keyClicks(why, QStringLiteral("ep=7"));
+    QTest::keyClick(why, Qt::Key_Return);
+    EXPECT_TRUE(waitFor(
+        [&] { return child<QLabel>(PageId::Explore, "why_not.answer")->text().contains(u'7'); }));
 }
 
 TEST_F(Pages, ACancelledSearchStops) {

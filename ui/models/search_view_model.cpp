@@ -2,6 +2,8 @@
 #include "ui/models/search_view_model.h"
 
 #include <QElapsedTimer>
+#include <QStringList>
+#include <cmath>
 
 #include "ui/models/text_format.h"
 
@@ -28,7 +30,44 @@ Result<SearchResult> runSearch(const SearchSpace& space, const ParallelFor& para
     return result;
 }
 
+QString answerText(const Result<WhyNot>& answer) {
+    if (!answer.ok()) return errorText(answer.error());
+    QString out = text(answer->layout) + QStringLiteral(": ") + text(answer->message);
+    if (answer->verdict == WhyNotVerdict::Slower) {
+        QStringList terms;
+        for (const WhyNotTerm& term : answer->terms)
+            terms << QStringLiteral("%1%2 %3").arg(
+                term.seconds < 0 ? QStringLiteral("−") : QStringLiteral("+"),
+                secondsText(Seconds(std::abs(term.seconds))), text(term.name));
+        out += QStringLiteral(". In all: ") + terms.join(QStringLiteral(", "));
+    }
+    if (answer->fixes.empty()) return out;
+    QStringList fixes;
+    for (const std::string& fix : answer->fixes) fixes << text(fix);
+    return out + QStringLiteral(". What would do: ") + fixes.join(QStringLiteral("; "));
+}
+
 }  // namespace
+
+void SearchViewModel::askWhyNot(const Plan& base, const QString& asked) {
+    const bool searched = m_plans.rowCount() > 0;
+    SearchSpace space = m_space;
+    if (!searched) space.base = base;
+    std::optional<RankedPlan> best;
+    if (searched) best = m_plans.planAt(0);
+    m_executor.submit(
+        QStringLiteral("why-not"), Executor::Lane::Interactive,
+        [space = std::move(space), best = std::move(best), words = asked.toStdString(),
+         this](const Executor::Context&) -> Executor::OnWindow {
+            const Result<Plan> plan = askedPlan(space, words);
+            const Result<WhyNot> answer = plan.ok() ? whyNot(space, *plan, best ? &*best : nullptr)
+                                                    : Result<WhyNot>(plan.error());
+            return [said = answerText(answer), this] {
+                m_why_not = said;
+                Q_EMIT answered();
+            };
+        });
+}
 
 SearchViewModel::SearchViewModel(Executor& executor, QObject* parent)
     : QObject(parent),
@@ -42,6 +81,7 @@ void SearchViewModel::start(const Plan& base, std::vector<std::string> fixed, Ob
     space.fixed = std::move(fixed);
     space.objective = objective;
     space.top = top;
+    m_asked = space;
     m_running = true;
     m_fraction = 0.0;
     m_status = QStringLiteral("Searching…");
@@ -91,6 +131,7 @@ void SearchViewModel::finish(Result<SearchResult> result) {
                         secondsText(Seconds(result->seconds)),
                         countText(static_cast<double>(result->feasible)),
                         countText(static_cast<double>(result->plans.size())));
+    m_space = m_asked;
     m_plans.setPlans(std::move(result->plans));
     m_rejections.setRejections(std::move(result->rejections));
     Q_EMIT changed();

@@ -4,6 +4,7 @@
 #include <QObject>
 
 #include "core/search/search.h"
+#include "core/search/why_not.h"
 #include "ui/models/executor.h"
 #include "ui/models/ranked_plans_model.h"
 
@@ -27,11 +28,17 @@ public:
     void start(const Plan& base, std::vector<std::string> fixed, Objective objective,
                std::size_t top);
 
+    /// Why a plan ("tp=8 pp=8 ep=8 recompute=full"; degrees not named are 1, dp follows) is not the
+    /// best of the last search, or of the plan given when there was none.
+    void askWhyNot(const Plan& base, const QString& asked);
+    [[nodiscard]] const QString& whyNotText() const { return m_why_not; }
+
 public Q_SLOTS:
     void cancel();
 
 Q_SIGNALS:
     void changed();
+    void answered();
 
 private:
     void progress(std::int64_t done, std::int64_t total, double best_mfu);
@@ -44,6 +51,8 @@ private:
     bool m_running = false;
     double m_fraction = 0.0;
     QString m_status;
+    SearchSpace m_asked, m_space;  ///< of the search that runs, and of the plans shown
+    QString m_why_not;
 };
 
 }  // namespace piper::ui

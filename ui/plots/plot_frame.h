@@ -18,6 +18,7 @@ public:
 
 protected:
     [[nodiscard]] QCustomPlot& plot() { return *m_plot; }
+    [[nodiscard]] const QCustomPlot& plot() const { return *m_plot; }
     [[nodiscard]] bool dark() const;
     /// Axis and grid colours after a change of the palette.
     virtual void applyPalette();

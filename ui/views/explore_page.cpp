@@ -3,13 +3,18 @@
 
 #include <QComboBox>
 #include <QHeaderView>
+#include <QItemSelectionModel>
+#include <QLineEdit>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QSortFilterProxyModel>
 #include <QSplitter>
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "ui/models/model_card.h"
+#include "ui/models/plans_filter_model.h"
+#include "ui/models/text_format.h"
+#include "ui/plots/plans_plot.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
@@ -28,34 +33,136 @@ constexpr ObjectiveName kObjectives[] = {{Objective::Mfu, "MFU"},
 }  // namespace
 
 ExplorePage::ExplorePage(Workbench& workbench, QWidget* parent)
-    : QWidget(parent), m_workbench(workbench), m_sorted(new QSortFilterProxyModel(this)) {
+    : QWidget(parent),
+      m_workbench(workbench),
+      m_filter(new PlansFilterModel(workbench.search.plans(), this)) {
     auto* page = makePageLayout(this, QStringLiteral("Explore"));
     page->addWidget(makeControls());
-    m_sorted->setSourceModel(&workbench.search.plans());
-    m_sorted->setSortRole(Qt::UserRole);
-    m_plans = makeTable(m_sorted, this);
-    m_plans->setObjectName(QStringLiteral("plans"));
-    m_plans->setSortingEnabled(true);
-    m_plans->sortByColumn(RankedPlansModel::Rank, Qt::AscendingOrder);
-    auto* rejections = makeTable(&workbench.search.rejections(), this);
-    rejections->setObjectName(QStringLiteral("rejections"));
-
-    auto* below = new QWidget(this);
-    auto* below_layout = new QVBoxLayout(below);
-    below_layout->setContentsMargins(0, 0, 0, 0);
-    below_layout->addWidget(makeLabel(
-        QStringLiteral("Why the others lost: one example of each reason"), "section", below));
-    below_layout->addWidget(rejections);
+    auto* below = new QSplitter(Qt::Horizontal, this);
+    m_plot = new PlansPlot(this);
+    below->addWidget(m_plot);
+    below->addWidget(makeReasons());
+    below->setStretchFactor(0, 2);
+    below->setStretchFactor(1, 3);
     auto* split = new QSplitter(Qt::Vertical, this);
-    split->addWidget(m_plans);
+    split->addWidget(makePlans());
     split->addWidget(below);
     split->setStretchFactor(0, 3);
-    split->setStretchFactor(1, 1);
+    split->setStretchFactor(1, 2);
     page->addWidget(split, 1);
 
     connect(&workbench.search, &SearchViewModel::changed, this, &ExplorePage::take);
-    connect(m_plans, &QTableView::doubleClicked, this, &ExplorePage::choose);
+    connect(&workbench.search, &SearchViewModel::answered, this,
+            [this] { m_answer->setText(m_workbench.search.whyNotText()); });
+    connectPlot();
+    showPoints();
     take();
+}
+
+/// The table with the line that narrows it down.
+QWidget* ExplorePage::makePlans() {
+    auto* widget = new QWidget(this);
+    auto* layout = new QVBoxLayout(widget);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    auto* line = new QHBoxLayout;
+    m_filter_text = new QLineEdit(widget);
+    m_filter_text->setObjectName(QStringLiteral("filter"));
+    m_filter_text->setAccessibleName(QStringLiteral("Filter of plans"));
+    m_filter_text->setPlaceholderText(
+        QStringLiteral("Filter: pp<=4 ep=8 memory<70 mfu>=40 interleaved"));
+    m_filter_text->setClearButtonEnabled(true);
+    m_filter_text->setToolTip(QStringLiteral(
+        "Words that all must hold. Columns: rank, mfu, bubble and exposed in percent, step in "
+        "seconds, tokens, memory in GiB, tp, cp, pp, vpp, ep, dp, micro, zero; other words are "
+        "looked for in schedule, recompute and bottleneck."));
+    m_filter_note = makeLabel({}, "faint", widget);
+    m_filter_note->setObjectName(QStringLiteral("filter.note"));
+    line->addWidget(m_filter_text, 3);
+    line->addWidget(m_filter_note, 4);
+    layout->addLayout(line);
+    m_plans = makeTable(m_filter, widget);
+    m_plans->setObjectName(QStringLiteral("plans"));
+    m_plans->setSortingEnabled(true);
+    m_plans->sortByColumn(RankedPlansModel::Rank, Qt::AscendingOrder);
+    layout->addWidget(m_plans, 1);
+    connect(m_filter_text, &QLineEdit::textChanged, this, &ExplorePage::applyFilter);
+    connect(m_plans, &QTableView::doubleClicked, this, &ExplorePage::choose);
+    return widget;
+}
+
+QWidget* ExplorePage::makeReasons() {
+    auto* widget = new QWidget(this);
+    auto* layout = new QVBoxLayout(widget);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    layout->addWidget(makeLabel(QStringLiteral("Why the others lost: one example of each reason"),
+                                "section", widget));
+    m_rejections = makeTable(&m_workbench.search.rejections(), widget);
+    m_rejections->setObjectName(QStringLiteral("rejections"));
+    layout->addWidget(m_rejections, 1);
+    m_why_not = new QLineEdit(widget);
+    m_why_not->setObjectName(QStringLiteral("why_not"));
+    m_why_not->setAccessibleName(QStringLiteral("Why not this plan"));
+    m_why_not->setPlaceholderText(QStringLiteral("Why not … tp=8 pp=8 ep=8 recompute=full"));
+    layout->addWidget(m_why_not);
+    m_answer = makeLabel({}, "plain", widget);
+    m_answer->setObjectName(QStringLiteral("why_not.answer"));
+    m_answer->setWordWrap(true);
+    m_answer->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    layout->addWidget(m_answer);
+    connect(m_why_not, &QLineEdit::returnPressed, this, [this] {
+        if (m_workbench.plan.hasPlan())
+            m_workbench.search.askWhyNot(m_workbench.plan.plan(), m_why_not->text());
+    });
+    return widget;
+}
+
+/// Table and plot show the same plans and the same current one.
+void ExplorePage::connectPlot() {
+    connect(&m_workbench.search.plans(), &QAbstractItemModel::modelReset, this,
+            &ExplorePage::showPoints);
+    connect(m_filter, &PlansFilterModel::shownChanged, this,
+            [this] { m_plot->setShown(m_filter->shownRows()); });
+    connect(m_plot, &PlansPlot::brushed, this, [this](const std::set<int>& rows) {
+        m_filter->setBrushed(rows);
+        m_filter_note->setText(
+            QStringLiteral("%1 plans brushed; a click beside the points shows all")
+                .arg(rows.size()));
+    });
+    connect(m_plot, &PlansPlot::cleared, this, [this] {
+        m_filter->setBrushed({});
+        applyFilter();
+    });
+    connect(m_plot, &PlansPlot::chosen, this, [this](int row) {
+        const QModelIndex at = m_filter->mapFromSource(m_workbench.search.plans().index(row, 0));
+        m_plans->selectRow(at.row());
+        m_plans->scrollTo(at);
+    });
+    connect(m_plans->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex& current) {
+                m_plot->setCurrent(current.isValid() ? m_filter->mapToSource(current).row() : -1);
+            });
+}
+
+void ExplorePage::applyFilter() {
+    const QString fault = m_filter->setText(m_filter_text->text());
+    const int shown = m_filter->rowCount(), all = m_workbench.search.plans().rowCount();
+    m_filter_note->setText(!fault.isEmpty() ? fault
+                           : shown < all    ? QStringLiteral("%1 of %2 plans").arg(shown).arg(all)
+                                            : QString());
+}
+
+void ExplorePage::showPoints() {
+    const RankedPlansModel& plans = m_workbench.search.plans();
+    std::vector<PlansPlot::Point> points;
+    for (int row = 0; row < plans.rowCount(); ++row) {
+        const RankedPlan& plan = plans.planAt(row);
+        points.push_back({inGiB(plan.prediction.memory.peak), 100.0 * plan.prediction.mfu,
+                          layoutText(plan.plan) + u'\n' + percentText(plan.prediction.mfu) +
+                              QStringLiteral(" MFU, ") + bytesText(plan.prediction.memory.peak)});
+    }
+    m_plot->setPoints(std::move(points));
 }
 
 QWidget* ExplorePage::makeControls() {
@@ -99,15 +206,14 @@ void ExplorePage::take() {
     m_cancel->setEnabled(search.running());
     m_progress->setVisible(search.running());
     m_progress->setValue(static_cast<int>(search.fraction() * 1000));
-    if (!search.running() && m_sorted->rowCount() > 0) {
+    if (!search.running() && m_filter->rowCount() > 0) {
         m_plans->resizeColumnsToContents();
-        for (auto* table : findChildren<QTableView*>(QStringLiteral("rejections")))
-            table->resizeColumnsToContents();
+        m_rejections->resizeColumnsToContents();
     }
 }
 
 void ExplorePage::choose(const QModelIndex& index) {
-    const int row = m_sorted->mapToSource(index).row();
+    const int row = m_filter->mapToSource(index).row();
     m_workbench.plan.setPlan(m_workbench.search.plans().planAt(row).plan);
     Q_EMIT planChosen();
 }

@@ -7,12 +7,15 @@
 
 class QComboBox;
 class QLabel;
+class QLineEdit;
 class QProgressBar;
 class QPushButton;
-class QSortFilterProxyModel;
 class QTableView;
 
 namespace piper::ui {
+
+class PlansFilterModel;
+class PlansPlot;
 
 /// The search: ranked plans above, reasons of the others below.
 class ExplorePage : public QWidget {
@@ -28,6 +31,11 @@ Q_SIGNALS:
 
 private:
     QWidget* makeControls();
+    QWidget* makePlans();
+    QWidget* makeReasons();
+    void connectPlot();
+    void applyFilter();
+    void showPoints();
     void take();
     void choose(const QModelIndex& index);
 
@@ -37,8 +45,14 @@ private:
     QPushButton* m_cancel = nullptr;
     QProgressBar* m_progress = nullptr;
     QLabel* m_status = nullptr;
-    QSortFilterProxyModel* m_sorted = nullptr;
+    PlansFilterModel* m_filter = nullptr;
     QTableView* m_plans = nullptr;
+    QTableView* m_rejections = nullptr;
+    PlansPlot* m_plot = nullptr;
+    QLineEdit* m_filter_text = nullptr;
+    QLabel* m_filter_note = nullptr;
+    QLineEdit* m_why_not = nullptr;
+    QLabel* m_answer = nullptr;
 };
 
 }  // namespace piper::ui

@@ -5,6 +5,7 @@
 #include <QFileDialog>
 #include <QGridLayout>
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QMimeData>
 #include <QPushButton>
 #include <QScrollArea>
@@ -226,11 +227,16 @@ QWidget* PlanPage::makePins(QWidget* parent) {
     m_pins->verticalHeader()->setDefaultSectionSize(20);
     connect(m_pins, &QTableView::doubleClicked, this,
             [this](const QModelIndex& index) { m_pinned.choose(index.column()); });
-    auto* key = new QShortcut(QKeySequence(Qt::Key_Delete), m_pins);
-    key->setContext(Qt::WidgetShortcut);
-    connect(key, &QShortcut::activated, this,
-            [this] { m_pinned.unpin(m_pins->currentIndex().column()); });
+    m_pins->installEventFilter(this);
     return m_pins;
+}
+
+bool PlanPage::eventFilter(QObject* watched, QEvent* event) {
+    const bool deletes = watched == m_pins && event->type() == QEvent::KeyPress &&
+                         static_cast<QKeyEvent*>(event)->key() == Qt::Key_Delete;
+    if (!deletes) return QWidget::eventFilter(watched, event);
+    m_pinned.unpin(m_pins->currentIndex().column());
+    return true;
 }
 
 void PlanPage::takePins() {

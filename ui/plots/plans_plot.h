@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "ui/plots/plot_frame.h"
+
+namespace piper::ui {
+
+/// Plans as points: peak memory against MFU, with the line of those that no other beats in both.
+/// A rectangle drawn with the mouse brushes plans, a click chooses the nearest, a click beside all
+/// of them takes the brush away.
+class PlansPlot : public PlotFrame {
+    Q_OBJECT
+public:
+    struct Point {
+        double memory_gib = 0.0, mfu_percent = 0.0;
+        QString text;  ///< for the hover
+    };
+
+    explicit PlansPlot(QWidget* parent);
+
+    void setPoints(std::vector<Point> points);
+    /// The others are drawn faintly.
+    void setShown(const std::vector<int>& rows);
+    /// -1 for none.
+    void setCurrent(int row);
+
+Q_SIGNALS:
+    void brushed(const std::set<int>& rows);
+    void chosen(int row);
+    void cleared();
+
+protected:
+    void applyPalette() override;
+    [[nodiscard]] QString hoverText(const QPoint& position) const override;
+
+private:
+    void released(const QRect& area);
+    /// The nearest shown point within a few pixels; -1 without one.
+    [[nodiscard]] int pointAt(const QPoint& position) const;
+    [[nodiscard]] QPointF pixelOf(const Point& point) const;
+    void setFrontier();
+    void fillGraph(int graph, const std::vector<int>& rows);
+
+    std::vector<Point> m_points;
+    std::vector<int> m_shown;
+};
+
+}  // namespace piper::ui
