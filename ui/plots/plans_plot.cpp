@@ -16,7 +16,7 @@ constexpr double kReach = 10.0;  ///< of a click, logical pixels
 constexpr int kSmallest = 4;     ///< a smaller rectangle is a click
 
 QCPScatterStyle disc(QColor colour, double size) {
-    return {QCPScatterStyle::ssDisc, QPen(Qt::NoPen), QBrush(colour), size};
+    return {QCPScatterStyle::ssDisc, colour, size};
 }
 
 }  // namespace

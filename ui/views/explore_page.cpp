@@ -10,6 +10,7 @@
 #include <QSplitter>
 #include <QTableView>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "ui/models/model_card.h"
 #include "ui/models/plans_filter_model.h"
@@ -209,6 +210,10 @@ void ExplorePage::take() {
     if (!search.running() && m_filter->rowCount() > 0) {
         m_plans->resizeColumnsToContents();
         m_rejections->resizeColumnsToContents();
+        // The reason is what is read: the layout's end is in its tooltip.
+        m_rejections->setColumnWidth(RejectionsModel::Layout,
+                                     std::min(m_rejections->columnWidth(RejectionsModel::Layout),
+                                              m_rejections->width() / 3));
     }
 }
 
