@@ -146,6 +146,11 @@ Status checkOptions(const Communicator& world, const BenchOptions& o) {
                     o.experts, world.size());
     if (o.topk > o.experts)
         return fail(ErrorCode::InvalidInput, "--topk {} of {} experts", o.topk, o.experts);
+    const std::int64_t nodes = ExchangeTopology(world.nodes()).numNodes();
+    if (o.node_limit > 0 && o.node_limit * (o.experts / nodes) < o.topk)
+        return fail(ErrorCode::InvalidInput,
+                    "--node-limit {}: so many of {} nodes hold {} experts, a token needs {}",
+                    o.node_limit, nodes, o.node_limit * (o.experts / nodes), o.topk);
     return {};
 }
 

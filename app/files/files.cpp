@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace piper::app {
 namespace {
@@ -43,6 +44,22 @@ Result<std::string> readTextFile(const std::filesystem::path& path) {
     text << in.rdbuf();
     if (in.bad()) return fileError("cannot read", path, errno);
     return std::move(text).str();
+}
+
+Result<TemporaryDirectory> TemporaryDirectory::make() {
+    std::string name = (std::filesystem::temp_directory_path() / "piper.XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) return fileError("cannot make a directory", name, errno);
+    TemporaryDirectory out;
+    out.m_path = name;
+    return out;
+}
+
+TemporaryDirectory::TemporaryDirectory(TemporaryDirectory&& other) noexcept
+    : m_path(std::exchange(other.m_path, {})) {}
+
+TemporaryDirectory::~TemporaryDirectory() {
+    std::error_code ignored;
+    if (!m_path.empty()) std::filesystem::remove_all(m_path, ignored);
 }
 
 Status writeTextFile(const std::filesystem::path& path, std::string_view content) {

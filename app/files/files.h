@@ -16,6 +16,21 @@ namespace piper::app {
 /// Writes through a temporary name and a rename, so that a full disk leaves the old file.
 Status writeTextFile(const std::filesystem::path& path, std::string_view content);
 
+/// A new empty directory of this machine, removed with its content at the end of its scope.
+class TemporaryDirectory {
+public:
+    /// Errors: Io with the system's reason.
+    [[nodiscard]] static Result<TemporaryDirectory> make();
+    ~TemporaryDirectory();
+    TemporaryDirectory(TemporaryDirectory&& other) noexcept;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+    [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
+
+private:
+    TemporaryDirectory() = default;
+    std::filesystem::path m_path;  ///< empty once moved from
+};
+
 /// A model file: Hugging Face config.json, our own JSON, or a directory that holds a config.json.
 [[nodiscard]] Result<ModelSpec> loadModel(const std::filesystem::path& path);
 /// A cluster file, or "DEVICE:NODES" for the usual cluster of a catalogue device ("H100 SXM:8").

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 
+#include "app/files/files.h"
 #include "app/piperctl/bench.h"
 #include "app/piperctl/child_process.h"
 #include "collectors/import/byte_source.h"
@@ -232,27 +233,20 @@ Json documentOf(const ImportCosts& costs) {
 }  // namespace
 
 Outcome benchImport(const BenchOptions& options, bool json) {
-    std::string place = (std::filesystem::temp_directory_path() / "piper-bench-XXXXXX").string();
-    if (mkdtemp(place.data()) == nullptr)
-        return fail(ErrorCode::Io, "cannot make a directory for the files").at(place);
-    const std::filesystem::path directory = place;
-    Result<ImportCosts> costs = measure(options, directory);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);
-    if (!costs.ok()) return std::move(costs).error();
+    PIPER_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::make());
+    PIPER_ASSIGN(const ImportCosts costs, measure(options, directory.path()));
     if (json) {
-        printJson(documentOf(*costs));
+        printJson(documentOf(costs));
         return 0;
     }
-    fmt::print("{:.0f} MB, {} events, {} kernels: contents right\n", costs->megabytes,
-               costs->contents.events, costs->contents.kernels);
+    fmt::print("{:.0f} MB, {} events, {} kernels: contents right\n", costs.megabytes,
+               costs.contents.events, costs.contents.kernels);
     fmt::print("import: {:.2f} s CPU ({:.0f} MB/s), peak {:.0f} MB, workspace file {:.1f} MB\n",
-               costs->own.cpu_seconds, costs->megabytes / costs->own.cpu_seconds,
-               static_cast<double>(costs->own.peak_bytes) / kBytesPerMb,
-               costs->workspace_megabytes);
-    if (costs->has_python)
+               costs.own.cpu_seconds, costs.megabytes / costs.own.cpu_seconds,
+               static_cast<double>(costs.own.peak_bytes) / kBytesPerMb, costs.workspace_megabytes);
+    if (costs.has_python)
         fmt::print("python3 json.load: {:.2f} s CPU, {:.1f} times as long\n",
-                   costs->python.cpu_seconds, costs->python.cpu_seconds / costs->own.cpu_seconds);
+                   costs.python.cpu_seconds, costs.python.cpu_seconds / costs.own.cpu_seconds);
     else
         fmt::print("python3 is not there to compare with\n");
     return 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 
+#include "app/files/files.h"
 #include "app/piperctl/bench.h"
 #include "app/piperctl/child_process.h"
 #include "collectors/live/live_recorder.h"
@@ -203,28 +204,22 @@ Result<StoreCosts> measure(const BenchOptions& options, const std::filesystem::p
 }  // namespace
 
 Outcome benchStore(const BenchOptions& options, bool json) {
-    std::string place = (std::filesystem::temp_directory_path() / "piper-bench-XXXXXX").string();
-    if (mkdtemp(place.data()) == nullptr)
-        return fail(ErrorCode::Io, "cannot make a directory for the files").at(place);
-    const std::filesystem::path directory = place;
-    Result<StoreCosts> costs = measure(options, directory);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);
-    if (!costs.ok()) return std::move(costs).error();
+    PIPER_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::make());
+    PIPER_ASSIGN(const StoreCosts costs, measure(options, directory.path()));
     if (json) {
         Json windows = Json::array();
-        for (const Window& w : costs->windows)
+        for (const Window& w : costs.windows)
             windows.push_back({{"window_ns", w.length_ns},
                                {"seconds", w.seconds},
                                {"cpu_seconds", w.cpu_seconds},
                                {"shown", w.shown}});
         printJson({{"format_version", 1},
                    {"bench", "store"},
-                   {"rows", costs->written.rows},
-                   {"rows_per_cpu_second", costs->rowsPerSecond()},
-                   {"finish_cpu_seconds", costs->written.finish_cpu_seconds},
-                   {"bytes_per_row", costs->bytesPerRow()},
-                   {"events", costs->events},
+                   {"rows", costs.written.rows},
+                   {"rows_per_cpu_second", costs.rowsPerSecond()},
+                   {"finish_cpu_seconds", costs.written.finish_cpu_seconds},
+                   {"bytes_per_row", costs.bytesPerRow()},
+                   {"events", costs.events},
                    {"lanes", kRanks * kLanesOfRank},
                    {"viewports", std::move(windows)}});
         return 0;
@@ -232,10 +227,10 @@ Outcome benchStore(const BenchOptions& options, bool json) {
     fmt::print("{} rows read back as recorded\n", 3 * kRowsOfStep / 2);
     fmt::print(
         "recording: {:.2f} million rows a second of CPU, {:.1f} bytes a row; closing {:.2f} s\n",
-        costs->rowsPerSecond() / 1e6, costs->bytesPerRow(), costs->written.finish_cpu_seconds);
-    fmt::print("windows of {} events on {} lanes, each from a new process:\n", costs->events,
+        costs.rowsPerSecond() / 1e6, costs.bytesPerRow(), costs.written.finish_cpu_seconds);
+    fmt::print("windows of {} events on {} lanes, each from a new process:\n", costs.events,
                kRanks * kLanesOfRank);
-    for (const Window& w : costs->windows)
+    for (const Window& w : costs.windows)
         fmt::print("  {:>6} of the run: {:.1f} ms, {:.1f} ms of CPU, {} buckets and events\n",
                    w.name, 1e3 * w.seconds, 1e3 * w.cpu_seconds, w.shown);
     return 0;

@@ -59,6 +59,12 @@ bool isNetwork(const ClusterSpec& cluster, const LinkLevel& level) {
            !level.name.starts_with("xgmi");
 }
 
+/// Ranks of a node gather what goes to another node.
+bool stagesByNode(AllToAllAlgorithm algorithm) {
+    return algorithm == AllToAllAlgorithm::Node || algorithm == AllToAllAlgorithm::NodePair ||
+           algorithm == AllToAllAlgorithm::NodeDedup;
+}
+
 /// Ranges by what stands behind a published figure: a curve of this group; one of another group or
 /// size (whole curves left out of the tables: 0.85-1.15); the constants alone.
 struct Range {
@@ -175,16 +181,10 @@ CallKind CommunicationModel::callKind(CollectiveKind kind, bool combine,
     if (movesTokens(m_plan.all_to_all.library))
         return combine ? CallKind::Combine : CallKind::Dispatch;
     if (!place.crossesNetwork()) return CallKind::AllToAll;
-    switch (m_plan.all_to_all.algorithm) {
-        case AllToAllAlgorithm::Flat:
-            return CallKind::CrossRailAllToAll;
-        case AllToAllAlgorithm::Node:
-        case AllToAllAlgorithm::NodePair:
-        case AllToAllAlgorithm::NodeDedup:
-            return CallKind::NodeAllToAll;
-        default:
-            return CallKind::AllToAll;  // NCCL takes rails by itself (PXN)
-    }
+    const AllToAllAlgorithm algorithm = m_plan.all_to_all.algorithm;
+    if (algorithm == AllToAllAlgorithm::Flat) return CallKind::CrossRailAllToAll;
+    // NCCL takes rails by itself (PXN).
+    return stagesByNode(algorithm) ? CallKind::NodeAllToAll : CallKind::AllToAll;
 }
 
 PublishedCurves::Match CommunicationModel::publishedMatch(CallKind kind,
@@ -249,7 +249,7 @@ void CommunicationModel::indexMeasured() {
     m_indexed = m_plan.all_to_all.algorithm;
     const ClusterSpec& cluster = m_plan.cluster;
     for (const CollectivePoint& p : cluster.curves.collective) {
-        const bool staged = m_plan.all_to_all.algorithm == AllToAllAlgorithm::Node;
+        const bool staged = stagesByNode(m_plan.all_to_all.algorithm);
         if (p.kind == CollectiveKind::AllToAll && !p.algorithm.empty() &&
             (p.algorithm == "node") != staged)
             continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/alltoall/alltoall.h"
 #include "kernels/alltoall/piper_alltoall.h"
@@ -11,9 +13,12 @@
 
 struct piper_a2a_world {
     std::unique_ptr<piper::Transport> transport;
+    std::unique_ptr<piper::Communicator> blocks;  ///< of the plain exchanges
     piper::TaggedAllocator allocator;
 };
+/// Over a group of its own: messages of two exchanges under way never meet.
 struct piper_a2a_exchange {
+    std::unique_ptr<piper::Communicator> group;
     std::unique_ptr<piper::TokenExchange> exchange;
     std::int64_t hidden;
 };
@@ -56,6 +61,30 @@ Result<std::unique_ptr<Transport>> openTransport() {
     return mpi ? makeMpiTransport({}) : Result<std::unique_ptr<Transport>>(makeLocalTransport());
 }
 
+/// All ranks once more, apart from the messages of all other groups. Collective.
+Result<std::unique_ptr<Communicator>> everybody(Transport& transport) {
+    std::vector<RankId> members;
+    for (std::int64_t r = 0; r < transport.world().size(); ++r)
+        members.emplace_back(static_cast<std::int32_t>(r));
+    return transport.makeGroup(members);
+}
+
+/// Nobody goes on when one rank cannot: the others would wait for it for ever. Collective.
+Status agree(Communicator& group, Status own) {
+    double failed = own.ok() ? 0.0 : 1.0;
+    PIPER_TRY(group.allReduceMax(std::span(&failed, 1)));
+    if (!own.ok() || failed == 0.0) return own;
+    return fail(ErrorCode::InvalidInput, "another rank cannot take part: its error says why");
+}
+
+Status checkBlocks(const ExchangeRoute& route, const std::int64_t* recv_bytes) {
+    for (std::size_t from = 0; from < route.recv_rows.size(); ++from)
+        if (route.recv_rows[from] != recv_bytes[from])
+            return fail(ErrorCode::InvalidInput, "rank {} sends {} bytes, {} are expected of it",
+                        from, route.recv_rows[from], recv_bytes[from]);
+    return {};
+}
+
 Result<TokenExchangeOptions> readOptions(const piper_a2a_options& given, std::int64_t size) {
     TokenExchangeOptions out;
     PIPER_ASSIGN(out.algorithm, parseEnum<TokenAlgorithm>(given.algorithm, "algorithm"));
@@ -68,15 +97,15 @@ Result<TokenExchangeOptions> readOptions(const piper_a2a_options& given, std::in
 
 Status exchangeBlocks(piper_a2a_world& world, AllToAllAlgorithm algorithm, const void* send,
                       const std::int64_t* send_bytes, void* recv, const std::int64_t* recv_bytes) {
-    Communicator& group = world.transport->world();
+    if (algorithm == AllToAllAlgorithm::NodeDedup)
+        return fail(ErrorCode::InvalidInput,
+                    "node_dedup moves tokens, not blocks: take node, rail, node_pair or flat");
+    Communicator& group = *world.blocks;
     const auto size = static_cast<std::size_t>(group.size());
     AllToAll exchange(group, world.allocator, algorithm);
     PIPER_ASSIGN(const auto routes, exchange.exchangeCounts({send_bytes, size}, 1, 1));
     const ExchangeRoute& route = routes.front();
-    for (std::size_t from = 0; from < size; ++from)
-        if (route.recv_rows[from] != recv_bytes[from])
-            return fail(ErrorCode::InvalidInput, "rank {} sends {} bytes, {} are expected of it",
-                        from, route.recv_rows[from], recv_bytes[from]);
+    PIPER_TRY(agree(group, checkBlocks(route, recv_bytes)));
     PIPER_ASSIGN(
         auto pending,
         exchange.start(
@@ -95,8 +124,11 @@ const char* piper_a2a_error(void) {
 piper_a2a_world* piper_a2a_open(void) {
     Result<std::unique_ptr<Transport>> transport = openTransport();
     if (!transport.ok()) return refused<piper_a2a_world>(transport.error());
+    auto blocks = everybody(**transport);
+    if (!blocks.ok()) return refused<piper_a2a_world>(blocks.error());
     auto* world = new piper_a2a_world;
     world->transport = std::move(transport).value();
+    world->blocks = std::move(blocks).value();
     return world;
 }
 void piper_a2a_close(piper_a2a_world* world) {
@@ -120,9 +152,11 @@ int piper_a2a_alltoallv(piper_a2a_world* world, const char* algorithm, const voi
 piper_a2a_exchange* piper_a2a_make(piper_a2a_world* world, const piper_a2a_options* options) {
     const Result<TokenExchangeOptions> read = readOptions(*options, piper_a2a_size(world));
     if (!read.ok()) return refused<piper_a2a_exchange>(read.error());
-    auto made = makeTokenExchange(world->transport->world(), world->allocator, *read);
+    auto group = everybody(*world->transport);
+    if (!group.ok()) return refused<piper_a2a_exchange>(group.error());
+    auto made = makeTokenExchange(**group, world->allocator, *read);
     if (!made.ok()) return refused<piper_a2a_exchange>(made.error());
-    return new piper_a2a_exchange{std::move(made).value(), read->hidden};
+    return new piper_a2a_exchange{std::move(group).value(), std::move(made).value(), read->hidden};
 }
 void piper_a2a_free(piper_a2a_exchange* exchange) {
     delete exchange;
@@ -130,6 +164,11 @@ void piper_a2a_free(piper_a2a_exchange* exchange) {
 
 piper_a2a_routed* piper_a2a_route(piper_a2a_exchange* exchange, int64_t tokens, int64_t topk,
                                   const int32_t* experts, const float* weights) {
+    if (tokens < 0 || topk < 1)
+        return refused<piper_a2a_routed>(fail(ErrorCode::InvalidInput,
+                                              "{} tokens with {} experts each: tokens from 0, "
+                                              "experts from 1",
+                                              tokens, topk));
     const auto slots = static_cast<std::size_t>(tokens * topk);
     const TokenRouting routing{tokens, topk, {experts, slots}, {weights, slots}};
     auto routes = exchange->exchange->route(std::span(&routing, 1));

@@ -122,14 +122,15 @@ bool mpiRuns() {
 }
 
 Result<std::unique_ptr<Transport>> makeMpiTransport(MpiOptions options) {
-    const bool runs = mpiRuns();
-    // Ranks may outnumber cores; a value the user set stays.
-    ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    int provided = 0;
-    if (!runs)
+    const bool runs = mpiRuns();  // then it is the program's, and stays as it is
+    if (!runs) {
+        // Ranks may outnumber cores; a value the user set stays.
+        ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+        int provided = 0;
         PIPER_TRY(mpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
                             "starting MPI"));
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    }
     int rank = 0, size = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

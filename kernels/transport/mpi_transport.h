@@ -19,9 +19,10 @@ struct MpiOptions {
 /// MPI is initialised in this process and not finalised.
 [[nodiscard]] bool mpiRuns();
 
-/// Starts MPI in this process; where it runs already it is used, and not ended. Every call is non-blocking underneath and waits by testing, with a
-/// yield and then short sleeps between tests, so that ranks may outnumber the cores.
-/// Errors: External when MPI cannot start; InvalidInput for a bad PIPER_NODE.
+/// Starts MPI in this process; where it runs already it is used, and not ended. Every call is
+/// non-blocking underneath and waits by testing, with a yield and then short sleeps between tests,
+/// so that ranks may outnumber the cores. Errors: External when MPI cannot start; InvalidInput for
+/// a bad PIPER_NODE.
 [[nodiscard]] Result<std::unique_ptr<Transport>> makeMpiTransport(MpiOptions options);
 
 }  // namespace piper

@@ -36,7 +36,7 @@ ChoiceControl::ChoiceControl(PlanViewModel& plan, Choice choice, QGridLayout& gr
 void ChoiceControl::take() {
     if (!m_plan.hasPlan() || m_box->view()->isVisible()) return;
     const QSignalBlocker quiet(m_box);
-    const std::vector<ChoiceOption> options = m_plan.options(m_choice);
+    const std::vector<ChoiceOption>& options = m_plan.options(m_choice);
     if (static_cast<std::size_t>(m_box->count()) != options.size()) {
         m_box->clear();
         for (const ChoiceOption& option : options) m_box->addItem(text(option.label));

@@ -44,7 +44,6 @@ TEST(Selector, BytesDecideLargeRowsAndMessagesSmallOnes) {
 TEST(Selector, OnOneNodeNothingBeatsTheFewestCopies) {
     const auto estimates = estimateAlgorithms({0, 0, 0, 0}, drawOwners(4, 16, 2), 2, 4096, {});
     for (const AlgorithmEstimate& e : estimates) EXPECT_EQ(e.node_bytes, 0);
-    EXPECT_LE(estimates.front().seconds, estimates.back().seconds);
     // All send one message to each mate: the tie on rows of distinct ranks goes to flat.
     EXPECT_EQ(estimates.front().algorithm, TokenAlgorithm::Flat);
 }
