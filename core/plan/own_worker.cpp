@@ -2,6 +2,7 @@
 #include "core/plan/own_worker.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/plan/rules.h"
 
@@ -97,8 +98,19 @@ void addLayout(Parts& parts, const Plan& plan) {
         parts.push_back("fused_attention false: the CPU worker never keeps the scores");
 }
 
-void addModel(Parts& parts, const ModelSpec& model) {
+void addModel(Parts& parts, const Plan& plan) {
+    const ModelSpec& model = plan.model;
     const AttentionSpec& attention = model.attention;
+    if (model.vocab_size < kByteVocabulary)
+        parts.push_back(
+            fmt::format("vocab_size {}: the CPU worker trains on bytes, which have {} "
+                        "values",
+                        model.vocab_size, kByteVocabulary));
+    if (model.position == PositionKind::Learned && plan.seq_len > model.max_position_embeddings)
+        parts.push_back(
+            fmt::format("seq_len {}: the model learns {} positions "
+                        "(max_position_embeddings)",
+                        plan.seq_len, model.max_position_embeddings));
     const bool latent = attention.kind == AttentionKind::Mla;
     if (latent && (attention.qk_norm || attention.qkv_bias))
         parts.push_back(
@@ -115,6 +127,63 @@ void addModel(Parts& parts, const ModelSpec& model) {
     if (model.mtp_num_layers > 0)
         parts.push_back(fmt::format("mtp_num_layers {}: the CPU worker predicts one token",
                                     model.mtp_num_layers));
+}
+
+/// Ranks between two neighbours of an ep group; 0 for a broken rank order.
+std::int64_t epStride(const Plan& plan) {
+    const Layout& l = plan.layout;
+    const Result<std::vector<std::string>> order = parseRankOrder(plan.rank_order);
+    std::int64_t stride = 1;
+    for (const std::string& token : order.ok() ? *order : std::vector<std::string>{}) {
+        if (token == "ep") return stride;
+        if (token == "tp") stride *= l.etp;
+        if (token == "dp") stride *= l.edp();
+        if (token == "pp") stride *= l.pp;
+    }
+    return 0;
+}
+
+/// Experts on each node of one group of ep ranks, fewest first, as the plan's cluster places them;
+/// of the group on most nodes. Empty for a plan that breaks other rules.
+std::vector<std::int64_t> expertsOfNodes(const Plan& plan,
+                                         const std::vector<std::int64_t>& owners) {
+    const std::int64_t stride = epStride(plan), ep = plan.layout.ep;
+    const bool sound = std::ranges::all_of(owners, [&](auto o) { return o >= 0 && o < ep; });
+    std::vector<std::int64_t> widest;
+    if (stride < 1 || !sound || plan.cluster.devices_per_node < 1) return widest;
+    for (std::int64_t first = 0; first < plan.layout.world(); ++first) {
+        if (first / stride % ep != 0) continue;
+        std::map<std::int64_t, std::int64_t> held;
+        for (const std::int64_t owner : owners)
+            ++held[(first + owner * stride) / plan.cluster.devices_per_node];
+        if (held.size() <= widest.size()) continue;
+        widest.clear();
+        for (const auto& [node, experts] : held) widest.push_back(experts);
+    }
+    std::ranges::sort(widest);
+    return widest;
+}
+
+/// A limit that reaches every node is none (MoeBlock::routerShape).
+void addNodeLimit(Parts& parts, const Plan& plan, const std::vector<std::int64_t>& owners) {
+    const MoeSpec& moe = *plan.model.moe;
+    const std::int64_t limit = plan.all_to_all.node_limit;
+    if (limit <= 0) return;
+    const std::vector<std::int64_t> nodes = expertsOfNodes(plan, owners);
+    if (limit >= std::ssize(nodes)) return;
+    if (moe.num_groups > 1 && moe.topk_groups < moe.num_groups)
+        parts.push_back(
+            fmt::format("all_to_all.node_limit {} with a router limited to {} of {} "
+                        "groups: both may leave fewer experts than top-{}; set "
+                        "node_limit 0",
+                        limit, moe.topk_groups, moe.num_groups, moe.router_topk));
+    std::int64_t fewest = 0;
+    for (std::int64_t n = 0; n < limit; ++n) fewest += nodes[static_cast<std::size_t>(n)];
+    if (fewest < moe.router_topk)
+        parts.push_back(
+            fmt::format("all_to_all.node_limit {}: {} nodes may hold {} experts only, "
+                        "top-{} wants more",
+                        limit, limit, fewest, moe.router_topk));
 }
 
 void addMoe(Parts& parts, const Plan& plan) {
@@ -136,13 +205,7 @@ void addMoe(Parts& parts, const Plan& plan) {
                         rank, held, moe.num_experts, plan.layout.ep));
         break;
     }
-    const std::int64_t limit = plan.all_to_all.node_limit;
-    const std::int64_t each = moe.num_experts / plan.layout.ep;
-    if (limit > 0 && limit * each < moe.router_topk)
-        parts.push_back(
-            fmt::format("all_to_all.node_limit {}: {} nodes may hold {} experts only, "
-                        "top-{} wants more",
-                        limit, limit, limit * each, moe.router_topk));
+    addNodeLimit(parts, plan, owners);
 }
 
 }  // namespace
@@ -158,7 +221,7 @@ std::vector<std::int64_t> expertOwners(const Plan& plan) {
 std::vector<std::string> unsupportedParts(const Plan& plan) {
     Parts parts;
     addLayout(parts, plan);
-    addModel(parts, plan.model);
+    addModel(parts, plan);
     addMoe(parts, plan);
     return parts;
 }
