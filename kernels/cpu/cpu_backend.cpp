@@ -11,14 +11,6 @@ namespace piper {
 
 namespace {
 
-std::int64_t length(std::size_t n) {
-    return static_cast<std::int64_t>(n);
-}
-
-bool sameShape(ConstMatrix a, ConstMatrix b) {
-    return a.rows == b.rows && a.cols == b.cols;
-}
-
 void checkOffsets(std::span<const std::int64_t> offsets, std::int64_t rows) {
     PIPER_CHECK(offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == rows);
     PIPER_CHECK(std::is_sorted(offsets.begin(), offsets.end()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,20 @@
 #include "kernels/ops/backend.h"
 
 namespace piper {
+
+// What the parts of the backend share.
+inline std::int64_t length(std::size_t n) {
+    return static_cast<std::int64_t>(n);
+}
+inline std::size_t at(std::int64_t i) {
+    return static_cast<std::size_t>(i);
+}
+inline bool sameShape(ConstMatrix a, ConstMatrix b) {
+    return a.rows == b.rows && a.cols == b.cols;
+}
+inline void copyRow(const float* from, float* to, std::int64_t n) {
+    std::copy_n(from, n, to);
+}
 
 /// cpu_backend.cpp: products, activations, optimizer. cpu_norms.cpp: norms, rotation. cpu_rows.cpp:
 /// whatever moves or weighs rows, and the loss. cpu_router.cpp: the router.
@@ -108,6 +123,11 @@ public:
 
 private:
     void choose(const RouterShape& shape, const float* scores, std::int32_t* experts);
+    /// Excludes from m_selection the experts of all but the `keep` groups of highest score, a
+    /// group's being the sum of its `best` largest.
+    void limitGroups(ConstIndices group_of_expert, std::int64_t groups, std::int64_t keep,
+                     std::int64_t best);
+    float groupScore(ConstIndices group_of_expert, std::int32_t group, std::int64_t best);
     Status rotate(const RotaryShape& shape, Matrix x, float sign);
     Status prepareAngles(const RotaryShape& shape);
     /// Counts elements of f32 read or written.
@@ -121,8 +141,10 @@ private:
     const Loops& m_loops;
     WorkCounter m_work;
     RotaryShape m_angles_of{.seq_len = 0};
-    std::vector<float> m_selection;  ///< [E] scores that experts are chosen by
-    std::vector<std::int32_t> m_group_of_expert;
+    std::vector<float> m_selection;               ///< [E] scores that experts are chosen by
+    std::vector<std::int32_t> m_group_of_expert;  ///< [E], of the router at work
+    std::vector<float> m_group_scores, m_found;   ///< [groups]; scores of a group's experts
+    std::vector<std::int32_t> m_kept;             ///< groups
     Buffer m_angles;  ///< [2, seq_len, head_dim / 2]: cosines, then sines
 };
 

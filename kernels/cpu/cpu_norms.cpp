@@ -7,18 +7,6 @@
 
 namespace piper {
 
-namespace {
-
-std::int64_t length(std::size_t n) {
-    return static_cast<std::int64_t>(n);
-}
-
-bool sameShape(ConstMatrix a, ConstMatrix b) {
-    return a.rows == b.rows && a.cols == b.cols;
-}
-
-}  // namespace
-
 Status CpuBackend::rmsNormForward(ConstMatrix x, ConstVector weight, float epsilon, Matrix y,
                                   Vector inverse_rms) {
     PIPER_CHECK(sameShape(x, y) && length(weight.size()) == x.cols);

@@ -11,51 +11,17 @@ namespace piper {
 
 namespace {
 
-std::int64_t length(std::size_t n) {
-    return static_cast<std::int64_t>(n);
-}
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-void copyRow(const float* from, float* to, std::int64_t n) {
-    std::copy(from, from + n, to);
-}
-
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 /// The k largest of `scores`, ties to the lower number, largest first; they are excluded after it.
 void chooseTop(float* scores, std::int64_t num_experts, std::int64_t k, std::int32_t* experts) {
     for (std::int64_t j = 0; j < k; ++j) {
         const float* best = std::max_element(scores, scores + num_experts);
+        // Limits that leave fewer are refused with the plan (core/plan/own_worker.h).
+        PIPER_CHECK(*best > kExcluded);
         experts[j] = static_cast<std::int32_t>(best - scores);
         scores[best - scores] = kExcluded;
     }
-}
-
-/// Sum of the `best` largest scores of the experts of a group.
-float groupScore(const float* scores, ConstIndices group_of_expert, std::int32_t group,
-                 std::int64_t best, std::vector<float>& found) {
-    found.clear();
-    for (std::size_t e = 0; e < group_of_expert.size(); ++e)
-        if (group_of_expert[e] == group) found.push_back(scores[e]);
-    const auto n = std::min<std::ptrdiff_t>(best, std::ssize(found));
-    std::partial_sort(found.begin(), found.begin() + n, found.end(), std::greater<>());
-    return std::accumulate(found.begin(), found.begin() + n, 0.0F);
-}
-
-/// Excludes the experts of all but the `keep` groups of highest score.
-void limitGroups(float* scores, ConstIndices group_of_expert, std::int64_t groups,
-                 std::int64_t keep, std::int64_t best) {
-    if (keep >= groups) return;
-    std::vector<float> found, group_scores;
-    for (std::int32_t g = 0; g < static_cast<std::int32_t>(groups); ++g)
-        group_scores.push_back(groupScore(scores, group_of_expert, g, best, found));
-    std::vector<std::int32_t> kept(at(keep));
-    chooseTop(group_scores.data(), groups, keep, kept.data());
-    for (std::size_t e = 0; e < group_of_expert.size(); ++e)
-        if (std::ranges::find(kept, group_of_expert[e]) == kept.end()) scores[e] = kExcluded;
 }
 
 Status checkExperts(const RouterShape& shape, ConstIndices experts) {
@@ -110,22 +76,39 @@ void scoresGrad(const RouterShape& shape, const float* scores, float* d) {
 
 }  // namespace
 
+float CpuBackend::groupScore(ConstIndices group_of_expert, std::int32_t group, std::int64_t best) {
+    m_found.clear();
+    for (std::size_t e = 0; e < group_of_expert.size(); ++e)
+        if (group_of_expert[e] == group) m_found.push_back(m_selection[e]);
+    const auto n = std::min<std::ptrdiff_t>(best, std::ssize(m_found));
+    std::partial_sort(m_found.begin(), m_found.begin() + n, m_found.end(), std::greater<>());
+    return std::accumulate(m_found.begin(), m_found.begin() + n, 0.0F);
+}
+
+void CpuBackend::limitGroups(ConstIndices group_of_expert, std::int64_t groups, std::int64_t keep,
+                             std::int64_t best) {
+    if (keep >= groups) return;
+    m_group_scores.clear();
+    for (std::int32_t g = 0; g < static_cast<std::int32_t>(groups); ++g)
+        m_group_scores.push_back(groupScore(group_of_expert, g, best));
+    m_kept.resize(at(keep));
+    chooseTop(m_group_scores.data(), groups, keep, m_kept.data());
+    for (std::size_t e = 0; e < group_of_expert.size(); ++e)
+        if (std::ranges::find(m_kept, group_of_expert[e]) == m_kept.end())
+            m_selection[e] = kExcluded;
+}
+
 /// Picks a token's experts by its scores [E].
 void CpuBackend::choose(const RouterShape& shape, const float* scores, std::int32_t* experts) {
     m_selection.assign(scores, scores + shape.num_experts);
     if (!shape.bias.empty()) m_loops.add(shape.num_experts, shape.bias.data(), m_selection.data());
-    if (shape.num_groups > 1) {
-        m_group_of_expert.resize(at(shape.num_experts));
-        for (std::int64_t e = 0; e < shape.num_experts; ++e)
-            m_group_of_expert[at(e)] =
-                static_cast<std::int32_t>(e * shape.num_groups / shape.num_experts);
-        limitGroups(m_selection.data(), m_group_of_expert, shape.num_groups, shape.topk_groups,
+    if (shape.num_groups > 1)
+        limitGroups(m_group_of_expert, shape.num_groups, shape.topk_groups,
                     shape.bias.empty() ? 1 : 2);
-    }
     if (shape.node_limit > 0) {
         const std::int64_t nodes = 1 + *std::ranges::max_element(shape.node_of_expert);
         const std::int64_t each = (shape.router_topk + shape.node_limit - 1) / shape.node_limit;
-        limitGroups(m_selection.data(), shape.node_of_expert, nodes, shape.node_limit, each);
+        limitGroups(shape.node_of_expert, nodes, shape.node_limit, each);
     }
     chooseTop(m_selection.data(), shape.num_experts, shape.router_topk, experts);
 }
@@ -137,6 +120,10 @@ Status CpuBackend::routerForward(const RouterShape& shape, RouterMode mode, Cons
     PIPER_CHECK(weights.cols == shape.router_topk && shape.router_topk <= shape.num_experts);
     PIPER_CHECK(length(experts.size()) == weights.size());
     if (mode == RouterMode::Replay) PIPER_TRY(checkExperts(shape, experts));
+    m_group_of_expert.resize(at(shape.num_experts));
+    for (std::int64_t e = 0; e < shape.num_experts; ++e)
+        m_group_of_expert[at(e)] =
+            static_cast<std::int32_t>(e * shape.num_groups / shape.num_experts);
     for (std::int64_t r = 0; r < logits.rows; ++r) {
         float* row = scores.row(r);
         float sum = 0.0F;

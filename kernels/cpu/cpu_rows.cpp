@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cpu/cpu_backend_impl.h"
 
 namespace piper {
 
 namespace {
-
-std::int64_t length(std::size_t n) {
-    return static_cast<std::int64_t>(n);
-}
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-void copyRow(const float* from, float* to, std::int64_t n) {
-    std::memcpy(to, from, at(n) * sizeof(float));
-}
 
 Status checkTokens(ConstIndices tokens, std::int64_t vocab, bool allow_negative) {
     for (std::size_t i = 0; i < tokens.size(); ++i)

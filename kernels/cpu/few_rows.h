@@ -109,50 +109,34 @@ void weightGradRows(std::int64_t n, std::int64_t k, const float* dy, const float
     }
 }
 
-void fewRowsForward(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const float* w,
-                    float* y) {
+/// Calls work.operator()<M>() with M = m, 1 to 5.
+template <class Work>
+void withRows(std::int64_t m, Work&& work) {
     switch (m) {
         case 1:
-            return forwardRows<1>(n, k, x, w, y);
+            return work.template operator()<1>();
         case 2:
-            return forwardRows<2>(n, k, x, w, y);
+            return work.template operator()<2>();
         case 3:
-            return forwardRows<3>(n, k, x, w, y);
+            return work.template operator()<3>();
         case 4:
-            return forwardRows<4>(n, k, x, w, y);
+            return work.template operator()<4>();
         default:
-            return forwardRows<5>(n, k, x, w, y);
+            return work.template operator()<5>();
     }
+}
+
+void fewRowsForward(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const float* w,
+                    float* y) {
+    withRows(m, [=]<int M>() { forwardRows<M>(n, k, x, w, y); });
 }
 void fewRowsInputGrad(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
                       const float* w, float* dx) {
-    switch (m) {
-        case 1:
-            return inputGradRows<1>(n, k, dy, w, dx);
-        case 2:
-            return inputGradRows<2>(n, k, dy, w, dx);
-        case 3:
-            return inputGradRows<3>(n, k, dy, w, dx);
-        case 4:
-            return inputGradRows<4>(n, k, dy, w, dx);
-        default:
-            return inputGradRows<5>(n, k, dy, w, dx);
-    }
+    withRows(m, [=]<int M>() { inputGradRows<M>(n, k, dy, w, dx); });
 }
 void fewRowsWeightGrad(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
                        const float* x, float* dw) {
-    switch (m) {
-        case 1:
-            return weightGradRows<1>(n, k, dy, x, dw);
-        case 2:
-            return weightGradRows<2>(n, k, dy, x, dw);
-        case 3:
-            return weightGradRows<3>(n, k, dy, x, dw);
-        case 4:
-            return weightGradRows<4>(n, k, dy, x, dw);
-        default:
-            return weightGradRows<5>(n, k, dy, x, dw);
-    }
+    withRows(m, [=]<int M>() { weightGradRows<M>(n, k, dy, x, dw); });
 }
 
 }  // namespace
