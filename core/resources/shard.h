@@ -9,8 +9,9 @@
 
 namespace piper {
 
-// What tp, cp, ep and etp leave of each shape on one rank; private to this room. Every closed form
-// takes its sizes from here, so that FLOPs, bytes and memory cannot disagree about a shape.
+// What tp, cp, ep and etp leave of each shape on one rank. Every closed form takes its sizes from
+// here, so that FLOPs, bytes and memory cannot disagree about a shape; the worker asks here what it
+// makes again.
 
 /// A weight matrix on one rank: y[rows, out] = x[rows, in] W[in, out].
 struct Projection {
@@ -66,6 +67,7 @@ struct DenseAndExpert {
 /// Engine): it keeps one placeholder for each shape of a weight.
 [[nodiscard]] bool fusesGradientAccumulation(const Plan& plan);
 
+/// The plan's selective recompute makes this module again.
 [[nodiscard]] bool recomputes(const Plan& plan, const char* module);
 
 /// Nothing but adapters trains, which are left out: no gradients of weights, no optimizer state.

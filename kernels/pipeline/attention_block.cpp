@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
+#include "core/resources/shard.h"
 #include "kernels/pipeline/blocks.h"
 
 namespace piper {
@@ -11,12 +10,6 @@ constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
 
 bool isLatent(const BlockContext& c) {
     return c.plan.model.attention.kind == AttentionKind::Mla;
-}
-
-bool makesAgain(const BlockContext& c, const char* module) {
-    const Recompute& r = c.plan.recompute;
-    return r.granularity == RecomputeGranularity::Selective &&
-           std::ranges::find(r.modules, module) != r.modules.end();
 }
 
 /// Query, key, value and output as matrices of all rows.
@@ -92,9 +85,9 @@ Status attentionForward(const BlockContext& c, const LayerTensors& w, ConstMatri
 }
 
 void dropAttention(const BlockContext& c, AttentionState& s) {
-    if (makesAgain(c, "layernorm")) s.norm.y.reset();
-    if (makesAgain(c, "core_attn")) s.lse.reset();
-    if (!makesAgain(c, "mla_up_proj") || !isLatent(c)) return;
+    if (recomputes(c.plan, "layernorm")) s.norm.y.reset();
+    if (recomputes(c.plan, "core_attn")) s.lse.reset();
+    if (!recomputes(c.plan, "mla_up_proj") || !isLatent(c)) return;
     s.query.reset();
     s.key.reset();
     s.value.reset();

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/resources/shard.h"
 #include "kernels/ops/permutation.h"
 
 namespace piper {
@@ -118,32 +119,38 @@ Status MoeBlock::makeChunk(MoeState& s, std::int64_t index, MoeChunk& chunk) {
     const auto chunks = static_cast<std::int64_t>(s.chunks.size());
     chunk.first_token = t * index / chunks;
     chunk.tokens = t * (index + 1) / chunks - chunk.first_token;
-    const std::int64_t slots = chunk.tokens * k;
     const bool limited = m_context.plan.capacity_factor.has_value();
     const std::int64_t capacity = limited ? capacityOf(index, chunks) : 0;
-    chunk.routed = limited ? e * capacity : slots;
+    chunk.routed = limited ? e * capacity : chunk.tokens * k;
+    chunk.places.resize(static_cast<std::size_t>(chunk.tokens * k));
+    const Indices experts = s.experts.as<std::int32_t>().subspan(
+        static_cast<std::size_t>(chunk.first_token * k), chunk.places.size());
+    std::transform(experts.begin(), experts.end(), chunk.places.begin(),
+                   [&](std::int32_t i) { return m_position[static_cast<std::size_t>(i)]; });
+    return m_tokens ? Status{} : permuteChunk(s, capacity, chunk);
+}
+
+/// Rows of the slots in order of the experts, and their counts; capacity 0 without a limit.
+Status MoeBlock::permuteChunk(MoeState& s, std::int64_t capacity, MoeChunk& chunk) {
+    const std::int64_t e = spec().num_experts;
     TaggedAllocator& allocator = m_context.backend.allocator();
     PIPER_ASSIGN(chunk.slot_of_row, allocator.allocate(kRouter, chunk.routed * kIndexBytes));
-    PIPER_ASSIGN(chunk.row_of_slot, allocator.allocate(kRouter, slots * kIndexBytes));
+    PIPER_ASSIGN(
+        chunk.row_of_slot,
+        allocator.allocate(kRouter, static_cast<std::int64_t>(chunk.places.size()) * kIndexBytes));
     const Indices slot_of_row = chunk.slot_of_row.as<std::int32_t>();
     const Indices row_of_slot = chunk.row_of_slot.as<std::int32_t>();
-    std::vector<std::int32_t> places(static_cast<std::size_t>(slots));
-    const Indices experts = s.experts.as<std::int32_t>().subspan(
-        static_cast<std::size_t>(chunk.first_token * k), places.size());
-    std::transform(experts.begin(), experts.end(), places.begin(),
-                   [&](std::int32_t i) { return m_position[static_cast<std::size_t>(i)]; });
-    if (limited) {
+    if (m_context.plan.capacity_factor) {
         PIPER_ASSIGN(const std::int64_t dropped,
-                     makeCapacityPermutation(places, e, capacity, slot_of_row, row_of_slot));
+                     makeCapacityPermutation(chunk.places, e, capacity, slot_of_row, row_of_slot));
         s.dropped += dropped;
         s.counts.insert(s.counts.end(), static_cast<std::size_t>(e), capacity);
         return {};
     }
     std::vector<std::int64_t> offsets(m_position.size() + 1);
-    PIPER_TRY(makePermutation(places, e, slot_of_row, row_of_slot, offsets));
+    PIPER_TRY(makePermutation(chunk.places, e, slot_of_row, row_of_slot, offsets));
     for (std::size_t i = 0; i < m_position.size(); ++i)
         s.counts.push_back(offsets[i + 1] - offsets[i]);
-    chunk.places = std::move(places);
     return {};
 }
 
@@ -281,19 +288,15 @@ Status MoeBlock::finishCombine(MoeState& s, std::size_t index, Matrix y) {
 }
 
 void MoeBlock::drop(MoeState& s) const {
-    const Recompute& r = m_context.plan.recompute;
-    if (r.granularity != RecomputeGranularity::Selective) return;
-    const auto has = [&](const char* module) {
-        return std::ranges::find(r.modules, module) != r.modules.end();
-    };
-    if (has("moe")) {
+    const Plan& plan = m_context.plan;
+    if (recomputes(plan, "moe")) {
         NormState norm = std::move(s.norm);
         s = MoeState{};
         s.norm = std::move(norm);
     }
-    if (has("layernorm")) s.norm.y.reset();
-    if (has("shared_experts")) s.shared = MlpState{};
-    if (!has("moe_act")) return;
+    if (recomputes(plan, "layernorm")) s.norm.y.reset();
+    if (recomputes(plan, "shared_experts")) s.shared = MlpState{};
+    if (!recomputes(plan, "moe_act")) return;
     for (MoeChunk& chunk : s.chunks) chunk.activation.reset();
 }
 

@@ -28,8 +28,10 @@ struct MoeChunk {
     Buffer outgoing, returned;             ///< combine under way; returned is kept
     Buffer d_permuted, d_received, d_out, d_up, d_outgoing, d_returned;
 
-    // Where a token crosses to a node once: rows come sorted by expert, sums come back.
-    std::vector<std::int32_t> places;        ///< [n] experts in order of their owners
+    std::vector<std::int32_t> places;  ///< [tokens * k] experts in order of their owners
+
+    // Where a token crosses to a node once: rows come sorted by expert, sums come back. There is
+    // no permutation then.
     std::unique_ptr<RoutedTokens> crossing;  ///< instead of route
 
     [[nodiscard]] std::int64_t workedOn() const { return offsets.back(); }
@@ -90,8 +92,6 @@ public:
                                                  double aux_scale, MoeState& s);
     [[nodiscard]] Status routerWeightGrad(ConstMatrix x, LayerTensors& dw, MoeState& s);
 
-    [[nodiscard]] const ExpertSlices& slices() const { return m_slices; }
-
 private:
     using Transfer = Result<std::unique_ptr<PendingTransfer>>;
 
@@ -99,7 +99,7 @@ private:
     Status routeTokens(MoeState& s);
     [[nodiscard]] Transfer startTokenDispatch(MoeState& s, std::size_t chunk);
     [[nodiscard]] Transfer startTokenCombine(MoeChunk& chunk);
-    Status addTokenRows(const Buffer& from, MoeChunk& chunk, Matrix to) const;
+    Status addTokenRows(const Buffer& from, const MoeChunk& chunk, Matrix to) const;
     [[nodiscard]] Transfer startTokenCombineGrad(MoeState& s, std::size_t chunk);
     [[nodiscard]] Transfer startTokenDispatchGrad(MoeState& s, std::size_t chunk);
 
@@ -109,6 +109,7 @@ private:
     [[nodiscard]] Matrix rows(const Buffer& buffer, std::int64_t rows) const;
     Status balance(MoeState& s, double* aux_loss);
     Status makeChunk(MoeState& s, std::int64_t index, MoeChunk& chunk);
+    Status permuteChunk(MoeState& s, std::int64_t capacity, MoeChunk& chunk);
     [[nodiscard]] std::int64_t capacityOf(std::int64_t chunk, std::int64_t chunks) const;
     Status sortReceived(MoeChunk& chunk, ConstMatrix received);
     Status biasRows(const Vector& bias, const MoeChunk& chunk, Matrix y, bool gradient);

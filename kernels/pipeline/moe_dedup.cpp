@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges of a MoeBlock whose algorithm moves a token once to a node and brings one sum back.
-#include <numeric>
-
 #include "kernels/pipeline/moe_block.h"
 
 namespace piper {
@@ -40,12 +38,10 @@ MoeBlock::Transfer MoeBlock::startTokenCombine(MoeChunk& chunk) {
 }
 
 /// to [tokens, H] += from, in the schedule's order and not when the last message comes.
-Status MoeBlock::addTokenRows(const Buffer& from, MoeChunk& chunk, Matrix to) const {
-    const Indices identity =
-        chunk.row_of_slot.as<std::int32_t>().first(static_cast<std::size_t>(chunk.tokens));
-    std::iota(identity.begin(), identity.end(), 0);
-    return m_context.backend.permuteInputGrad(rows(from, chunk.tokens), identity, 1, to,
-                                              Store::Accumulate);
+Status MoeBlock::addTokenRows(const Buffer& from, const MoeChunk& chunk, Matrix to) const {
+    const Matrix sums = rows(from, chunk.tokens);
+    PIPER_CHECK(to.size() == sums.size());
+    return m_context.backend.add(sums.span(), to.span());
 }
 
 MoeBlock::Transfer MoeBlock::startTokenCombineGrad(MoeState& s, std::size_t index) {

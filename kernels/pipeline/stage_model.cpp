@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/resources/shard.h"
 #include "core/schedule/expand.h"
 #include "kernels/pipeline/support.h"
 
@@ -14,6 +15,8 @@ namespace {
 std::vector<std::int64_t> ownersOrNone(const Plan& plan) {
     return plan.model.moe ? expertOwners(plan) : std::vector<std::int64_t>{};
 }
+
+static_assert(kByteVocabulary == ByteDataset::kVocabSize);
 
 Error notRun(const Operation& op) {
     return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
@@ -32,9 +35,6 @@ StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)
 
 Result<std::unique_ptr<StageModel>> StageModel::create(Parts parts) {
     PIPER_TRY(canRun(parts.plan));
-    if (parts.plan.model.vocab_size < ByteDataset::kVocabSize)
-        return fail(ErrorCode::InvalidInput, "vocab_size {} is below the {} values of a byte",
-                    parts.plan.model.vocab_size, ByteDataset::kVocabSize);
     const std::vector<std::int64_t> owners = ownersOrNone(parts.plan);
     std::unique_ptr<StageModel> model(new StageModel(std::move(parts), owners));
     const RankGroups& groups = model->m_parts.groups;
@@ -288,11 +288,8 @@ Status StageModel::layerDone(const Operation& op, MicroBatchState& state, LayerS
         m_moe.drop(layer.moe);
         return {};
     }
-    const auto has = [&](const char* module) {
-        return std::ranges::find(plan.recompute.modules, module) != plan.recompute.modules.end();
-    };
-    if (has("layernorm")) layer.moe.norm.y.reset();
-    if (has("mlp")) layer.moe.shared = MlpState{};
+    if (recomputes(plan, "layernorm")) layer.moe.norm.y.reset();
+    if (recomputes(plan, "mlp")) layer.moe.shared = MlpState{};
     return {};
 }
 

@@ -9,7 +9,10 @@
 namespace piper {
 namespace {
 
-constexpr int kTiedTag = 1 << 14;  ///< above every message between stages
+/// The tied embedding's message on pp. Tags between stages count micro-batches and chunks and may
+/// be the same in a long step: each end posts this message and its receive after all of those, and
+/// messages of one tag between two ranks arrive in order.
+constexpr int kTiedTag = 1 << 14;
 
 }  // namespace
 

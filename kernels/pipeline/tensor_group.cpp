@@ -42,9 +42,9 @@ Result<GatheredRows> TensorGroup::gather(ConstMatrix local) {
 Status TensorGroup::reduce(Matrix partial, Matrix y, Store store) {
     PIPER_CHECK(split() && y.rows == localRows(partial.rows) && y.cols == partial.cols);
     if (!splitsRows()) {
+        PIPER_CHECK(store == Store::Accumulate);
         PIPER_TRY(exchange(*m_group, OperationKind::AllReduce,
                            [&] { return m_group->allReduceSum(partial.span()); }));
-        if (store == Store::Overwrite) PIPER_TRY(m_backend.fill(y.span(), 0.0F));
         return m_backend.add({partial.data, partial.count()}, y.span());
     }
     if (store == Store::Overwrite)

@@ -53,7 +53,8 @@ public:
 
     /// All rows; `local` itself where this rank holds them all.
     [[nodiscard]] Result<GatheredRows> gather(ConstMatrix local);
-    /// y (+)= the sum over ranks of `partial` [all rows], of this rank's rows.
+    /// y (+)= the sum over ranks of `partial` [all rows], of this rank's rows. Only adds where
+    /// every rank holds all rows: to overwrite, sum() in place.
     Status reduce(Matrix partial, Matrix y, Store store);
     /// In place sum over the ranks of what each holds whole.
     Status sum(Vector values);
@@ -67,7 +68,6 @@ public:
     void setClock(std::function<std::int64_t()> clock) { m_clock = std::move(clock); }
     /// What was exchanged since the last call.
     [[nodiscard]] std::vector<Exchange> takeExchanges();
-    [[nodiscard]] const Communicator* communicator() const { return m_group; }
 
 private:
     Communicator* m_group;
