@@ -192,6 +192,7 @@ private:
         hooks.started = [this](std::int64_t step, const Operation& operation) {
             m_liveness->note(fmt::format("step {}, {}", step, describe(operation)));
         };
+        hooks.noted = [this](std::string_view doing) { m_liveness->note(doing); };
         return hooks;
     }
 

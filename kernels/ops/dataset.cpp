@@ -52,10 +52,10 @@ Result<std::vector<std::uint8_t>> readBytes(const std::string& path) {
 Result<std::vector<std::uint8_t>> readFolder(const std::string& path) {
     namespace fs = std::filesystem;
     std::vector<std::string> files;
-    std::error_code error;
+    std::error_code error, unreadable;
     for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
          at.increment(error))
-        if (at->is_regular_file()) files.push_back(at->path().string());
+        if (at->is_regular_file(unreadable)) files.push_back(at->path().string());
     if (error)
         return fail(ErrorCode::Io, "cannot list the folder of training texts: {}", error.message())
             .at(path);

@@ -46,14 +46,33 @@ std::int64_t stepOf(const fs::path& folder) {
     return error == std::errc() && at == end ? step : -1;
 }
 
+bool isWhole(const fs::path& folder) {
+    std::error_code ignored;
+    return fs::exists(folder / "checkpoint.json", ignored);
+}
+
+/// Entries of a folder, those that can be read.
+std::vector<fs::path> entriesOf(const fs::path& directory) {
+    std::vector<fs::path> out;
+    std::error_code error;
+    for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+        out.push_back(at->path());
+    return out;
+}
+
+/// Whole checkpoints by step.
 std::vector<std::pair<std::int64_t, fs::path>> stepsIn(const fs::path& directory) {
     std::vector<std::pair<std::int64_t, fs::path>> out;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
-        if (const std::int64_t step = stepOf(entry.path()); step >= 0)
-            out.emplace_back(step, entry.path());
+    for (const fs::path& entry : entriesOf(directory))
+        if (const std::int64_t step = stepOf(entry); step >= 0 && isWhole(entry))
+            out.emplace_back(step, entry);
     std::ranges::sort(out);
     return out;
+}
+
+/// Tells `progress`, which may be empty.
+Status tell(const CheckpointProgress& progress, const char* doing, const std::string& what) {
+    return progress ? progress(fmt::format("{} {}", doing, what)) : Status{};
 }
 
 /// Pieces of the entries that this rank writes, and which elements of each.
@@ -79,7 +98,7 @@ std::vector<std::pair<const ParameterEntry*, Record>> ownRecords(ParameterStore&
 }
 
 Status writeRank(const fs::path& path, StageModel& model, const RankGroups& groups,
-                 Backend& backend) {
+                 Backend& backend, const CheckpointProgress& progress) {
     ParameterStore& store = model.parameters();
     const auto records = ownRecords(store, groups);
     Json header = {{"records", Json::array()}};
@@ -89,6 +108,7 @@ Status writeRank(const fs::path& path, StageModel& model, const RankGroups& grou
     out << fmt::format("piper-checkpoint 1 {}\n", text.size()) << text;
     std::vector<float> host;
     for (const auto& [entry, r] : records) {
+        PIPER_TRY(tell(progress, "writing the checkpoint's", r.piece.tensor));
         host.resize(static_cast<std::size_t>(r.end - r.begin));
         for (const ParameterCopy state : kStates) {
             const Vector from =
@@ -99,7 +119,7 @@ Status writeRank(const fs::path& path, StageModel& model, const RankGroups& grou
                       static_cast<std::streamsize>(host.size() * sizeof(float)));
         }
     }
-    out.flush();
+    out.close();
     if (out) return {};
     return fail(ErrorCode::Io, "cannot write the checkpoint; is the disk full?").at(path.string());
 }
@@ -133,19 +153,61 @@ Status makeFolder(const fs::path& folder) {
     return fail(ErrorCode::Io, "cannot make the folder: {}", error.message()).at(folder.string());
 }
 
-Status publish(const fs::path& directory, const fs::path& partial, const fs::path& folder,
-               std::int64_t keep) {
-    std::error_code error;
-    fs::remove_all(folder, error);
+constexpr const char* kPartial = ".partial";
+constexpr const char* kReplaced = ".replaced";
+constexpr const char* kLatest = "latest";
+
+/// Gives the finished folder its name; one that has the name already goes only when that is done.
+Status moveInto(const fs::path& partial, const fs::path& folder) {
+    const fs::path replaced = folder.string() + kReplaced;
+    std::error_code error, ignored;
+    fs::remove_all(replaced, ignored);
+    fs::rename(folder, replaced, ignored);
     fs::rename(partial, folder, error);
-    if (error)
-        return fail(ErrorCode::Io, "cannot rename the checkpoint: {}", error.message())
-            .at(folder.string());
+    if (!error) {
+        fs::remove_all(replaced, ignored);
+        return {};
+    }
+    fs::rename(replaced, folder, ignored);
+    return fail(ErrorCode::Io, "cannot rename the checkpoint: {}", error.message())
+        .at(folder.string());
+}
+
+/// Writes `latest` beside its place and renames it, so that it is never half there.
+Status nameLatest(const fs::path& directory, const fs::path& folder) {
+    const fs::path file = directory / kLatest, partial = file.string() + kPartial;
+    std::ofstream out(partial, std::ios::trunc);
+    out << folder.filename().string() << "\n";
+    out.close();
+    std::error_code error;
+    if (out) fs::rename(partial, file, error);
+    if (out && !error) return {};
+    return fail(ErrorCode::Io, "cannot name the latest checkpoint").at(file.string());
+}
+
+/// What attempts that ended while they wrote left behind, of steps up to this one.
+void removeLeftovers(const fs::path& directory, std::int64_t step) {
+    std::error_code ignored;
+    for (const fs::path& entry : entriesOf(directory)) {
+        if (entry.extension() != kPartial && entry.extension() != kReplaced) continue;
+        const std::int64_t of = stepOf(entry.stem());
+        if (of >= 0 && of <= step) fs::remove_all(entry, ignored);
+    }
+}
+
+/// Later steps are of a run that was given up: neither kept for this one's sake nor taken away.
+Status publish(const fs::path& directory, const fs::path& partial, const fs::path& folder,
+               std::int64_t step, std::int64_t keep) {
+    PIPER_TRY(moveInto(partial, folder));
+    PIPER_TRY(nameLatest(directory, folder));
     auto steps = stepsIn(directory);
+    std::erase_if(steps, [&](const auto& entry) { return entry.first > step; });
+    std::error_code ignored;
     while (std::ssize(steps) > keep) {
-        fs::remove_all(steps.front().second, error);
+        fs::remove_all(steps.front().second, ignored);
         steps.erase(steps.begin());
     }
+    removeLeftovers(directory, step);
     return {};
 }
 
@@ -153,19 +215,28 @@ Status publish(const fs::path& directory, const fs::path& partial, const fs::pat
 
 Status writeCheckpoint(const fs::path& directory, std::int64_t step, const CheckpointKey& key,
                        StageModel& model, const RankGroups& groups, Communicator& world,
-                       Backend& backend, std::int64_t keep) {
+                       Backend& backend, const CheckpointProgress& progress, std::int64_t keep) {
     const fs::path folder = directory / fmt::format("step-{}", step);
-    const fs::path partial = folder.string() + ".partial";
+    const fs::path partial = folder.string() + kPartial;
     const bool first = world.rank() == 0;
     PIPER_TRY(agree(world, first ? makeFolder(partial) : Status{}));
-    Status own = writeRank(rankFile(partial, world.rank()), model, groups, backend);
+    Status own = writeRank(rankFile(partial, world.rank()), model, groups, backend, progress);
     if (own.ok() && first) own = writeSummary(partial, step, key, model.updates(), world.size());
-    PIPER_TRY(agree(world, std::move(own)));
-    return agree(world, first ? publish(directory, partial, folder, keep) : Status{});
+    Status all = agree(world, std::move(own));
+    if (!all.ok()) {
+        std::error_code ignored;
+        if (first) fs::remove_all(partial, ignored);
+        return all;
+    }
+    return agree(world, first ? publish(directory, partial, folder, step, keep) : Status{});
 }
 
 Result<fs::path> findCheckpoint(const fs::path& path) {
-    if (fs::exists(path / "checkpoint.json")) return path;
+    if (isWhole(path)) return path;
+    std::ifstream latest(path / kLatest);
+    std::string name;
+    std::getline(latest, name);
+    if (stepOf(name) >= 0 && isWhole(path / name)) return path / name;
     const auto steps = stepsIn(path);
     if (!steps.empty()) return steps.back().second;
     return fail(ErrorCode::NotFound, "there is no whole checkpoint (step-N) here")
@@ -186,6 +257,7 @@ public:
 
 private:
     Status index(const fs::path& path);
+    Status indexFile(const fs::path& path);
     /// Copies what the record and the piece share; returns the number of elements.
     Result<std::int64_t> copy(const Record& record, const TensorPiece& piece,
                               std::array<std::vector<float>, 3>& out);
@@ -205,13 +277,19 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const Ch
     PIPER_ASSIGN(const Json json, parseJson(text, summary.string()));
     ObjectReader object(json, summary.string());
     CheckpointReader reader;
-    (void)object.integer("format_version");
+    const std::int64_t version = object.integer("format_version");
     reader.m_step = object.integer("step");
     reader.m_updates = object.integer("updates");
     const std::int64_t ranks = object.positiveInt("ranks");
     const CheckpointKey found{static_cast<std::uint64_t>(object.integer("seed")),
                               object.integer("global_batch_size"), object.integer("seq_len")};
     PIPER_TRY(object.finish());
+    if (version != 1 || reader.m_step < 0 || reader.m_updates < 0)
+        return fail(ErrorCode::InvalidInput,
+                    "a checkpoint of version {}, step {}, {} updates; this reads version 1 of what "
+                    "was trained",
+                    version, reader.m_step, reader.m_updates)
+            .at(summary.string());
     if (found != key)
         return fail(ErrorCode::InvalidInput,
                     "the checkpoint is of seed {}, global_batch_size {}, seq_len {}; this run has "
@@ -224,42 +302,85 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const Ch
     return reader;
 }
 
-Status CheckpointReader::index(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
+namespace {
+
+/// The text of a rank's header; the stream stands where its data begin.
+Result<std::string> headerText(std::ifstream& in, std::int64_t file_size) {
     std::string word;
-    int version = 0;
-    std::size_t size = 0;
+    std::int64_t version = 0, size = 0;
     in >> word >> version >> size;
     if (!in || in.get() != '\n' || word != "piper-checkpoint" || version != 1)
-        return fail(ErrorCode::InvalidInput, "this is no rank's part of a checkpoint of version 1")
-            .at(path.string());
-    std::string text(size, '\0');
-    in.read(text.data(), static_cast<std::streamsize>(size));
+        return fail(ErrorCode::InvalidInput, "this is no rank's part of a checkpoint of version 1");
+    if (size < 0 || size > file_size)
+        return fail(ErrorCode::InvalidInput, "the header names its own {} bytes of a file of {}",
+                    size, file_size);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    in.read(text.data(), size);
+    if (in) return text;
+    return fail(ErrorCode::InvalidInput, "the file ends inside its header");
+}
+
+/// True when [first, first + count) lies in [0, whole) and is not empty.
+bool inside(std::int64_t first, std::int64_t count, std::int64_t whole) {
+    return first >= 0 && count > 0 && count <= whole && first <= whole - count;
+}
+
+/// One record of a header; `room` is how many elements the file can hold.
+Result<Record> recordOf(const Json& r, std::int64_t room) {
+    const auto number = [](const Json& j) { return j.is_number_integer(); };
+    if (!r.is_array() || r.size() != 9 || !r[0].is_string() ||
+        !std::all_of(r.begin() + 1, r.end(), number))
+        return fail(ErrorCode::InvalidInput,
+                    "a record of the header must be a name and eight integers");
+    Record record;
+    TensorPiece& p = record.piece;
+    p.tensor = r[0].get<std::string>();
+    std::array<std::int64_t*, 8> fields{&p.rows,      &p.cols,      &p.first_row,  &p.first_col,
+                                        &p.full_rows, &p.full_cols, &record.begin, &record.end};
+    for (std::size_t i = 0; i < fields.size(); ++i) *fields[i] = r[i + 1].get<std::int64_t>();
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (p.full_rows > kMost || p.full_cols > kMost || !inside(p.first_row, p.rows, p.full_rows) ||
+        !inside(p.first_col, p.cols, p.full_cols) ||
+        !inside(record.begin, record.end - record.begin, p.rows * p.cols) ||
+        record.end - record.begin > room)
+        return fail(ErrorCode::InvalidInput,
+                    "the header's record of {} names elements [{}, {}) of [{}, {}] at ({}, {}) of "
+                    "[{}, {}], which is no part of a tensor in this file",
+                    p.tensor, record.begin, record.end, p.rows, p.cols, p.first_row, p.first_col,
+                    p.full_rows, p.full_cols);
+    return record;
+}
+
+}  // namespace
+
+Status CheckpointReader::index(const fs::path& path) {
+    Status indexed = indexFile(path);
+    if (!indexed.ok() && indexed.error().where.empty())
+        return std::move(indexed).error().at(path.string());
+    return indexed;
+}
+
+Status CheckpointReader::indexFile(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary | std::ios::ate);
+    const std::int64_t size = in ? static_cast<std::int64_t>(in.tellg()) : 0;
+    in.seekg(0);
+    PIPER_ASSIGN(const std::string text, headerText(in, size));
+    const std::int64_t data = in.tellg(), held = size - data;
     PIPER_ASSIGN(const Json header, parseJson(text, path.string()));
-    std::streamoff place = 0;
-    for (const Json& r : header.at("records")) {
-        if (!r.is_array() || r.size() != 9)
-            return fail(ErrorCode::InvalidInput, "a record has {} fields, not 9", r.size())
-                .at(path.string());
-        Record record;
-        record.piece.tensor = r[0].get<std::string>();
-        std::array<std::int64_t*, 8> fields{&record.piece.rows,      &record.piece.cols,
-                                            &record.piece.first_row, &record.piece.first_col,
-                                            &record.piece.full_rows, &record.piece.full_cols,
-                                            &record.begin,           &record.end};
-        for (std::size_t i = 0; i < fields.size(); ++i) *fields[i] = r[i + 1].get<std::int64_t>();
+    if (!header.is_object() || !header.contains("records") || !header["records"].is_array())
+        return fail(ErrorCode::InvalidInput, "the header has no list of records");
+    constexpr auto kElement = static_cast<std::int64_t>(kStates.size() * sizeof(float));
+    std::int64_t place = 0;
+    for (const Json& r : header["records"]) {
+        PIPER_ASSIGN(Record record, recordOf(r, (held - place) / kElement));
         record.place = place;
         record.file = m_files.size();
-        place += static_cast<std::streamoff>(kStates.size() * sizeof(float)) *
-                 (record.end - record.begin);
+        place += kElement * (record.end - record.begin);
         m_records[record.piece.tensor].push_back(std::move(record));
     }
-    const std::streamoff data = in.tellg();
-    in.seekg(0, std::ios::end);
-    if (in.tellg() - data != place)
+    if (held != place)
         return fail(ErrorCode::InvalidInput, "the file has {} bytes of data, its header names {}",
-                    static_cast<std::int64_t>(in.tellg() - data), static_cast<std::int64_t>(place))
-            .at(path.string());
+                    held, place);
     m_data.push_back(data);
     m_files.push_back(std::move(in));
     m_paths.push_back(path);
@@ -337,12 +458,14 @@ Status restorePiece(const TensorPiece& piece, const ParameterEntry& entry,
 }  // namespace
 
 Result<std::int64_t> readCheckpoint(const fs::path& path, const CheckpointKey& key,
-                                    StageModel& model, Backend& backend) {
+                                    StageModel& model, Backend& backend,
+                                    const CheckpointProgress& progress) {
     PIPER_ASSIGN(const fs::path folder, findCheckpoint(path));
     PIPER_ASSIGN(CheckpointReader reader, CheckpointReader::open(folder, key));
     std::array<std::vector<float>, 3> values;
     for (const ParameterEntry& entry : model.parameters().entries())
         for (const TensorPiece& piece : entry.pieces) {
+            PIPER_TRY(tell(progress, "reading the checkpoint's", piece.tensor));
             Status read = reader.read(piece, values);
             if (!read.ok()) return std::move(read).error().at(folder.string());
             PIPER_TRY(restorePiece(piece, entry, values, model.parameters(), backend));

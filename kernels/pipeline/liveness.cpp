@@ -41,8 +41,8 @@ Error systemError(const std::filesystem::path& path, const char* doing) {
     return fail(ErrorCode::Io, "{} failed: {}", doing, std::strerror(errno)).at(path.string());
 }
 
-/// True when a thread of this process sleeps in the kernel or is stopped, rather than computing or
-/// waiting for a processor.
+/// True when a thread of this process sleeps in the kernel or is stopped, rather than computing,
+/// waiting for a processor or, at state D, for a disk: a slow one is no hang until far later.
 bool sleeps(int thread_id) {
     char path[64], text[512];
     std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread_id);
@@ -54,7 +54,7 @@ bool sleeps(int thread_id) {
     text[n] = '\0';
     // "id (name) S ...": the name may hold anything, so the last parenthesis counts.
     const char* end = std::strrchr(text, ')');
-    return end != nullptr && end[1] == ' ' && end[2] != 'R';
+    return end != nullptr && end[1] == ' ' && end[2] != 'R' && end[2] != 'D';
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/run/recorder.h"
 #include "core/schedule/schedule.h"
@@ -32,6 +33,8 @@ public:
         std::function<std::optional<Error>()> interrupted;
         /// Told before each operation: "step 3: forward attention layer 1 micro-batch 0".
         std::function<void(std::int64_t step, const Operation&)> started;
+        /// Told before each part of the work between steps: "writing the checkpoint's layer 0 ...".
+        std::function<void(std::string_view doing)> noted;
     };
 
     /// program, model, backend and recorder must outlive it.

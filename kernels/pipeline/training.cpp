@@ -56,7 +56,8 @@ public:
     Status run() {
         std::int64_t first = 0;
         if (!m_options.resume.empty()) {
-            PIPER_ASSIGN(first, readCheckpoint(m_options.resume, m_key, m_model, m_parts.backend));
+            PIPER_ASSIGN(first, readCheckpoint(m_options.resume, m_key, m_model, m_parts.backend,
+                                               checkpointProgress()));
         }
         PIPER_TRY(synchronizeClock());
         for (std::int64_t step = first; step < m_options.steps; ++step) {
@@ -72,7 +73,16 @@ private:
         const bool due = m_options.checkpoint_every > 0 && done % m_options.checkpoint_every == 0;
         if (!due && done != m_options.steps) return {};
         return writeCheckpoint(m_options.checkpoint_directory, done, m_key, m_model, m_groups,
-                               m_parts.transport.world(), m_parts.backend);
+                               m_parts.transport.world(), m_parts.backend, checkpointProgress());
+    }
+
+    CheckpointProgress checkpointProgress() {
+        return [this](std::string_view doing) -> Status {
+            if (m_parts.hooks.noted) m_parts.hooks.noted(doing);
+            if (!m_parts.hooks.interrupted) return {};
+            if (std::optional<Error> error = m_parts.hooks.interrupted()) return std::move(*error);
+            return {};
+        };
     }
 
     Status synchronizeClock() {
@@ -92,6 +102,10 @@ private:
         record.loss = m_model.result().loss;
         record.gradient_norm = m_model.result().gradient_norm;
         m_parts.recorder.step(record);
+        if (m_parts.plan.capacity_factor) {
+            m_dropped += m_model.droppedRows();
+            m_parts.recorder.counter("dropped_rows", fmt::format("{}", m_dropped));
+        }
         for (const auto& [layer, tokens] : m_model.expertLoad())
             m_parts.recorder.expertLoad({record.step, layer, tokens});
         PIPER_TRY(m_parts.recorder.flush());
@@ -108,6 +122,7 @@ private:
     const RankGroups& m_groups;
     CheckpointKey m_key;
     ProgramRunner m_runner;
+    std::int64_t m_dropped = 0;  ///< rows beyond an expert's capacity, of this attempt so far
 };
 
 std::string ownFile(const std::string& path, const Communicator& world) {

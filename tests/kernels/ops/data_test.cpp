@@ -166,6 +166,16 @@ TEST_F(DataFile, MissingEmptyAndShortAreClearErrors) {
     EXPECT_FALSE(ByteDataset::open(path, 0, 0).ok());
 }
 
+TEST(DataFolder, EntriesThatLeadNowhereAreLeftOut) {
+    const test::TemporaryDirectory directory;
+    std::ofstream(directory.path() / "a.txt") << "a text of some bytes";
+    std::filesystem::create_symlink("missing", directory.path() / "dangling");
+    std::filesystem::create_symlink("loop", directory.path() / "loop");
+    const auto data = ByteDataset::open(directory.path().string(), 4, 3);
+    ASSERT_TRUE(data.ok()) << data.error().text();
+    EXPECT_EQ(data->samplesPerEpoch(), 5);
+}
+
 TEST(DataFolder, IsItsFilesInTheOrderOfTheirPaths) {
     const test::TemporaryDirectory directory;
     const auto at = [&](const char* name) { return directory.path() / name; };

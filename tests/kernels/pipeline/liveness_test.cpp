@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fstream>
+#include <iterator>
 
 #include "tests/support/paths.h"
 
@@ -107,6 +111,24 @@ TEST(Liveness, ARankThatSleepsHangs) {
     EXPECT_TRUE(loss->hangs);
     EXPECT_FALSE(loss->killed);
     EXPECT_EQ(loss->message, "step 7, expert");
+}
+
+/// Waits uninterruptibly, as for a disk (state D): a parent does while its vfork child lives.
+void waitUninterruptibly(Liveness&) {
+    const pid_t child = ::vfork();
+    if (child != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+}
+
+TEST(Liveness, ARankThatWaitsForADiskIsNoLoss) {
+    const test::TemporaryDirectory directory;
+    const pid_t other = rankThat(directory.path(), kShort, waitUninterruptibly);
+    awaitProcess(directory.path(), other);
+    std::ifstream stat("/proc/" + std::to_string(other) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(stat), {}};
+    EXPECT_NE(text.find(") D "), std::string::npos) << text;
+    EXPECT_FALSE(lookFor(directory.path(), other, 200).has_value());
 }
 
 TEST(Liveness, AStoppedRankHangs) {
