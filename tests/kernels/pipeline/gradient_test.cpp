@@ -121,16 +121,9 @@ TEST(Gradient, WithQueryAndKeyNorms) {
 
 TEST(Gradient, LatentAttention) {
     Plan plan = test::tinyPlan();
-    AttentionSpec& a = plan.model.attention;
-    a.kind = AttentionKind::Mla;
-    a.num_kv_heads = a.num_heads;
-    a.q_lora_rank = 10;
-    a.kv_lora_rank = 12;
-    a.qk_nope_head_dim = 6;
-    a.qk_rope_head_dim = 4;
-    a.v_head_dim = 5;
+    test::useLatentAttention(plan);
     checkEveryTensor(plan);
-    a.q_lora_rank = 0;
+    plan.model.attention.q_lora_rank = 0;
     checkEveryTensor(plan);
 }
 

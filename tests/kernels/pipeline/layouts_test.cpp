@@ -144,6 +144,7 @@ void expectGradients(ParameterStore& got, ParameterStore& expected) {
 struct Case {
     const char* name;
     void (*change)(Plan& plan, std::int64_t world);
+    std::int64_t ranks = 2;  ///< at least
 };
 
 void noPipelines(Plan&, std::int64_t) {}
@@ -159,17 +160,6 @@ void tensorParallel(Plan& plan, bool sequence, std::int64_t etp) {
     plan.layout.sp = sequence;
     plan.layout.etp = etp;
     plan.layout.dp /= 2;
-}
-
-void latent(Plan& plan) {
-    AttentionSpec& a = plan.model.attention;
-    a.kind = AttentionKind::Mla;
-    a.num_kv_heads = a.num_heads;
-    a.q_lora_rank = 10;
-    a.kv_lora_rank = 12;
-    a.qk_nope_head_dim = 6;
-    a.qk_rope_head_dim = 4;
-    a.v_head_dim = 5;
 }
 
 const Case kCases[] = {
@@ -239,12 +229,12 @@ const Case kCases[] = {
      }},
     {"latent_attention",
      [](Plan& p, std::int64_t) {
-         latent(p);
+         test::useLatentAttention(p);
          recompute(p, {"mla_up_proj", "layernorm"});
      }},
     {"latent_attention_tensor_parallel",
      [](Plan& p, std::int64_t) {
-         latent(p);
+         test::useLatentAttention(p);
          tensorParallel(p, true, 1);
      }},
     {"sigmoid_router_with_bias_and_groups",
@@ -275,17 +265,23 @@ const Case kCases[] = {
      }},
     {"tensor_parallel_pipeline",
      [](Plan& p, std::int64_t world) {
-         if (world < 4) return;
          tensorParallel(p, true, 1);
          p.layout.dp = world / 4;
          p.layout.pp = 2;
          p.layout.vpp = 2;
          p.schedule = ScheduleKind::ZbV;
-     }},
+     },
+     4},
 };
 
 class Layouts : public testing::TestWithParam<Case> {
 protected:
+    void SetUp() override {
+        const std::int64_t world = test::transport().world().size();
+        if (world < GetParam().ranks)
+            GTEST_SKIP() << "needs " << GetParam().ranks << " ranks, " << world
+                         << " started: see kernels_layouts.ranks_4";
+    }
     static Plan plan() {
         const std::int64_t world = test::transport().world().size();
         Plan out = basePlan(world);
@@ -302,6 +298,10 @@ TEST_P(Layouts, FiftyStepsWithTheSameRoutingGiveTheSameLosses) {
     test::TinyRun alone(oneRank(split)), together(split, test::transport());
     const std::vector<double> expected = lossesOf(alone, optionsOf(50, file, ""));
     expectLosses(lossesOf(together, optionsOf(50, "", file)), expected, 50, 1e-5);
+    const auto& counters = together.recorder.timeline().counters;
+    ASSERT_EQ(counters.contains("dropped_rows"), split.capacity_factor.has_value());
+    if (!split.capacity_factor) return;
+    EXPECT_GT(std::stoll(counters.at("dropped_rows")), 0);
 }
 
 TEST(FreeRouting, StaysNear) {

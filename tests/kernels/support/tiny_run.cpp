@@ -43,6 +43,17 @@ Plan tinyPlan() {
     return plan;
 }
 
+void useLatentAttention(Plan& plan) {
+    AttentionSpec& a = plan.model.attention;
+    a.kind = AttentionKind::Mla;
+    a.num_kv_heads = a.num_heads;
+    a.q_lora_rank = 10;
+    a.kv_lora_rank = 12;
+    a.qk_nope_head_dim = 6;
+    a.qk_rope_head_dim = 4;
+    a.v_head_dim = 5;
+}
+
 TinyRun::TinyRun(Plan given, std::optional<std::int64_t> memory_limit)
     : TinyRun(std::move(given), makeLocalTransport(), nullptr, memory_limit) {}
 

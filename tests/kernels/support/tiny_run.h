@@ -18,6 +18,8 @@ namespace piper::test {
 /// Three layers of hidden 24, the first dense, six experts top-2 with a shared one: everything the
 /// worker runs, in milliseconds. One rank, fp32.
 [[nodiscard]] Plan tinyPlan();
+/// Multi-head latent attention with compressed queries in place of the plan's.
+void useLatentAttention(Plan& plan);
 
 /// All that one-rank training in this process needs.
 class TinyRun {
