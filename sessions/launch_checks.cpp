@@ -12,7 +12,7 @@ namespace piper {
 namespace {
 
 /// "key value" lines of what a launch depends on.
-std::string questionScript(const LaunchRequest& request, const LauncherOptions& options) {
+std::string checkScript(const LaunchRequest& request, const LauncherOptions& options) {
     std::string own;
     for (const std::string& line : options.extra_lines)
         if (!line.starts_with("#SBATCH")) own += line + " > /dev/null 2>&1\n";
@@ -133,7 +133,7 @@ private:
 Result<std::vector<std::string>> checkEnvironment(Connection& connection,
                                                   const LaunchRequest& request,
                                                   const LauncherOptions& options) {
-    PIPER_ASSIGN(const CommandResult r, runShell(connection, questionScript(request, options)));
+    PIPER_ASSIGN(const CommandResult r, runShell(connection, checkScript(request, options)));
     return Checks(request, options, r.output).run();
 }
 

@@ -6,15 +6,12 @@
 
 #include "app/alltoall/bench.h"
 #include "app/alltoall/contest.h"
+#include "core/base/cast.h"
 #include "kernels/alltoall/selector.h"
 #include "kernels/alltoall/token_exchange.h"
 
 namespace piper::app {
 namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 /// The tokens of this rank: routing drawn without replacement, expert e with a chance in proportion
 /// to 1 / (popularity of e)^zipf, on at most node_limit nodes.

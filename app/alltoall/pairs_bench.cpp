@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/alltoall/bench.h"
 #include "app/alltoall/contest.h"
+#include "core/base/cast.h"
 #include "kernels/alltoall/alltoall.h"
 
 namespace piper::app {
 namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 std::byte pattern(std::int64_t from, std::int64_t to, std::int64_t i) {
     return static_cast<std::byte>((from * 37 + to * 11 + i) & 0xFF);

@@ -177,7 +177,8 @@ struct ImportCosts {
     bool has_python = false;
 };
 
-Result<ImportCosts> measure(const BenchOptions& options, const std::filesystem::path& directory) {
+Result<ImportCosts> measureImport(const BenchOptions& options,
+                                  const std::filesystem::path& directory) {
     std::vector<Sample> samples;
     for (const std::string& path : options.traces) {
         PIPER_ASSIGN(Sample sample, readSample(path));
@@ -234,7 +235,7 @@ Json documentOf(const ImportCosts& costs) {
 
 Outcome benchImport(const BenchOptions& options, bool json) {
     PIPER_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::make());
-    PIPER_ASSIGN(const ImportCosts costs, measure(options, directory.path()));
+    PIPER_ASSIGN(const ImportCosts costs, measureImport(options, directory.path()));
     if (json) {
         printJson(documentOf(costs));
         return 0;

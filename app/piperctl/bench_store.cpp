@@ -186,7 +186,8 @@ struct StoreCosts {
     }
 };
 
-Result<StoreCosts> measure(const BenchOptions& options, const std::filesystem::path& directory) {
+Result<StoreCosts> measureStore(const BenchOptions& options,
+                                const std::filesystem::path& directory) {
     PIPER_TRY(checkRows(directory));
     StoreCosts out;
     PIPER_ASSIGN(out.written,
@@ -205,7 +206,7 @@ Result<StoreCosts> measure(const BenchOptions& options, const std::filesystem::p
 
 Outcome benchStore(const BenchOptions& options, bool json) {
     PIPER_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::make());
-    PIPER_ASSIGN(const StoreCosts costs, measure(options, directory.path()));
+    PIPER_ASSIGN(const StoreCosts costs, measureStore(options, directory.path()));
     if (json) {
         Json windows = Json::array();
         for (const Window& w : costs.windows)

@@ -32,6 +32,10 @@ void printMessage(std::string_view text) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
 }
 
+std::string percent(double ratio) {
+    return fmt::format("{:.1f} %", 100.0 * ratio);
+}
+
 std::string TextTable::text() const {
     std::vector<std::size_t> widths(m_rows.front().size(), 0);
     for (const auto& row : m_rows)

@@ -17,6 +17,9 @@ int printError(const Error& error);
 /// A line on standard error.
 void printMessage(std::string_view text);
 
+/// 0.123 as "12.3 %".
+[[nodiscard]] std::string percent(double ratio);
+
 /// A text table with aligned columns: the first to the left, the others to the right.
 class TextTable {
 public:

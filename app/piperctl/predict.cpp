@@ -17,10 +17,6 @@ struct PredictOptions {
     std::string paper;  ///< "", "corrected" or "as_published"
 };
 
-std::string percent(double ratio) {
-    return fmt::format("{:.1f} %", 100.0 * ratio);
-}
-
 std::string seconds(const Prediction& p, Seconds value) {
     return fmt::format(
         "{}", value.value == 0.0 ? "-" : humanSeconds(value) + "  " + percent(value / p.step));

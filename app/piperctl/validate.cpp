@@ -21,10 +21,6 @@ struct ValidateOptions {
 /// A picked row within this of a table's best counts as right.
 constexpr double kNearBest = 0.03;
 
-std::string percent(double ratio) {
-    return fmt::format("{:.1f} %", 100.0 * ratio);
-}
-
 std::string errorText(double ratio) {
     return fmt::format("{:+.1f} %", 100.0 * ratio);
 }

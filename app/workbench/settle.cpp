@@ -12,7 +12,7 @@
 namespace piper::app {
 namespace {
 
-constexpr int kTimeoutMs = 60'000;
+constexpr int kSettleTimeoutMs = 60'000;
 constexpr int kSliceMs = 10;
 /// Rounds of the event loop that must pass without new work: queued replots and layouts.
 constexpr int kQuietRounds = 5;
@@ -41,8 +41,9 @@ bool settle(ui::MainWindow& window, const ui::Executor& executor, int timeout_ms
 }
 
 Status writeScreenshot(ui::MainWindow& window, const ui::Executor& executor, const QString& path) {
-    if (!settle(window, executor, kTimeoutMs))
-        return fail(ErrorCode::External, "the page did not settle in {} s", kTimeoutMs / 1000);
+    if (!settle(window, executor, kSettleTimeoutMs))
+        return fail(ErrorCode::External, "the page did not settle in {} s",
+                    kSettleTimeoutMs / 1000);
     const QPixmap picture = window.grab();
     if (!picture.save(path, "PNG"))
         return fail(ErrorCode::Io, "cannot write {}", path.toStdString());

@@ -19,7 +19,7 @@
 namespace piper::app {
 namespace {
 
-constexpr int kTimeoutMs = 10'000;
+constexpr int kMoveTimeoutMs = 10'000;
 constexpr ui::Knob kDragged = ui::Knob::NumExperts;
 
 /// Remembers that its widgets were painted since the last reset.
@@ -75,7 +75,7 @@ bool spinUntil(const Condition& condition) {
     QTimer wake;  // so that a missing event ends in the time-out and not in a hang
     wake.start(50);
     while (!condition()) {
-        if (clock.elapsed() > kTimeoutMs) return false;
+        if (clock.elapsed() > kMoveTimeoutMs) return false;
         QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
     }
     return true;
@@ -130,17 +130,17 @@ public:
         // A number that reads the same is not painted again.
         const bool same = m_page.tile(0)->value() == before;
         if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }))
-            return fail(ErrorCode::External, "a move was not painted in {} ms", kTimeoutMs);
+            return fail(ErrorCode::External, "a move was not painted in {} ms", kMoveTimeoutMs);
         closed.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
         if (m_slider.value() != m_value || !showsModel(m_page, m_workbench))
             return fail(ErrorCode::External, "a move shows a value that is not the model's");
         m_second.reset();
         const bool painted = simulatedNow();
         if (!spinUntil([&] { return simulatedNow() && (painted || m_second.all()); }))
-            return fail(ErrorCode::External, "a move was not simulated in {} ms", kTimeoutMs);
+            return fail(ErrorCode::External, "a move was not simulated in {} ms", kMoveTimeoutMs);
         simulated.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
         if (!spinUntil([&] { return m_workbench.executor.idle(); }))
-            return fail(ErrorCode::External, "a move did not settle in {} ms", kTimeoutMs);
+            return fail(ErrorCode::External, "a move did not settle in {} ms", kMoveTimeoutMs);
         return {};
     }
 
@@ -168,7 +168,7 @@ private:
 Result<SliderBench> benchSlider(ui::MainWindow& window, ui::Workbench& workbench, int moves) {
     window.showPage(ui::PageId::Plan);
     auto* page = qobject_cast<ui::PlanPage*>(window.page(ui::PageId::Plan));
-    if (!settle(window, workbench.executor, kTimeoutMs))
+    if (!settle(window, workbench.executor, kMoveTimeoutMs))
         return fail(ErrorCode::External, "the plan page did not settle");
     const int values = page->knob(kDragged)->slider()->maximum() + 1;
     if (values < 3)

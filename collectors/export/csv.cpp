@@ -9,7 +9,7 @@
 namespace piper {
 namespace {
 
-std::string field(std::int64_t value, bool present) {
+std::string cell(std::int64_t value, bool present) {
     return present ? std::to_string(value) : std::string();
 }
 
@@ -27,8 +27,8 @@ std::string csvText(std::string_view text) {
 std::string trackText(const Event& e, const RankTimeline& rank) {
     const Track* track = rank.trackOf(e);
     if (track == nullptr) return ",,";
-    return fmt::format("{},{},{}", csvText(track->name), field(track->device, track->device >= 0),
-                       field(track->stream, track->stream >= 0));
+    return fmt::format("{},{},{}", csvText(track->name), cell(track->device, track->device >= 0),
+                       cell(track->stream, track->stream >= 0));
 }
 
 std::string rowText(const Event& e, const RankTimeline& rank, const RankClock& clock) {
@@ -36,11 +36,11 @@ std::string rowText(const Event& e, const RankTimeline& rank, const RankClock& c
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", rank.rank.value,
         rank.stage.value, toText(e.lane), e.step, toText(e.phase), toText(e.kind), toText(e.pass),
         toText(e.pipeline_phase), clock.toCommon(e.start_ns), e.duration_ns,
-        field(e.layer.value, e.layer.valid()), field(e.micro_batch.value, e.micro_batch.valid()),
-        field(e.chunk.value, e.chunk.valid()), field(e.model_chunk.value, e.model_chunk.valid()),
-        field(e.operation, e.operation >= 0), e.bytes, e.flops, field(e.cpu_ns, e.cpu_ns >= 0),
+        cell(e.layer.value, e.layer.valid()), cell(e.micro_batch.value, e.micro_batch.valid()),
+        cell(e.chunk.value, e.chunk.valid()), cell(e.model_chunk.value, e.model_chunk.valid()),
+        cell(e.operation, e.operation >= 0), e.bytes, e.flops, cell(e.cpu_ns, e.cpu_ns >= 0),
         toText(e.category), csvText(rank.nameOf(e)), trackText(e, rank),
-        field(e.correlation, e.correlation >= 0));
+        cell(e.correlation, e.correlation >= 0));
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ constexpr int kGzip = 15 + 16;
 /// Of one call: zlib counts in 32 bits.
 constexpr std::size_t kLargestRead = std::size_t{1} << 30;
 
-struct CloseFile {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-};
-
 }  // namespace
 
 struct ByteSource::Impl {
+    struct CloseFile {
+        void operator()(std::FILE* f) const { std::fclose(f); }
+    };
+
     std::unique_ptr<std::FILE, CloseFile> file;
     bool compressed = false;
     bool member_open = false;

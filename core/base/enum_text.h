@@ -36,6 +36,10 @@ template <class E>
 [[nodiscard]] std::string nearestWord(std::string_view word,
                                       std::span<const std::string_view> candidates);
 
+[[nodiscard]] constexpr bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
 /// "a, b, c" of the candidates.
 [[nodiscard]] std::string joinWords(std::span<const std::string_view> words);
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/csv.h"
+#include "core/base/enum_text.h"
 #include "core/base/sample.h"
 
 namespace piper {
@@ -22,10 +23,6 @@ std::span<const EnumName<LeaveOutBy>> enumNames<LeaveOutBy>() {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
-
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-}
 
 /// The number right after `before`, or right before `after`: "hidden=7168", "16 SMs".
 std::optional<double> numberNear(std::string_view text, std::string_view before,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/cast.h"
 #include "core/cost/cost.h"
 #include "core/cost/curves.h"
 #include "core/resources/routing.h"
@@ -15,10 +16,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kDimensions = {"tp", "cp",  "dp", "pp",
                                                          "ep", "etp", "edp"};
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// The whole buffer of a rank, as nccl-tests counts it, from what the rank sends to others.
 double bufferOf(CollectiveKind kind, std::int64_t ranks, double payload) {

@@ -184,10 +184,6 @@ const std::vector<ListedTable>& publishedKeys() {
     return keys;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 KernelSite siteOf(const KernelTableKey& key) {

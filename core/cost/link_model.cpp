@@ -2,6 +2,7 @@
 // Calls between devices as alpha, beta and ramp. Sources of the constants: docs/formulas.md,
 // "Communication constants".
 #include "core/cost/link_model.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +28,6 @@ std::span<const EnumName<CallKind>> enumNames<CallKind>() {
 }
 
 namespace {
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 constexpr double us(double v) {
     return v * 1e-6;
@@ -289,10 +286,6 @@ double messageCall(double bytes, const CallPlace& place) {
                         c.launch + c.ramp + bytes / (step.bandwidth * shareOf(step, c.share)));
     }
     return 0.0;
-}
-
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace

@@ -25,10 +25,6 @@ std::optional<double> positiveIn(std::string_view text) {
     return value && *value > 0.0 ? value : std::nullopt;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-}
-
 /// The number behind "name=" in the extra column.
 std::optional<double> tagged(std::string_view extra, std::string_view name) {
     const std::string key = std::string(name) + "=";

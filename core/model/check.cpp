@@ -2,13 +2,13 @@
 #include <limits>
 
 #include "core/model/model.h"
+#include "core/model/readers.h"
 
 namespace piper {
 namespace {
 
 /// Sizes above these are no model but a slip, and would overflow a parameter count.
 constexpr std::int64_t kMaxWidth = 1 << 22;
-constexpr std::int64_t kMaxLayers = 1 << 16;
 constexpr std::int64_t kMaxExperts = 1 << 16;
 
 class Rules {

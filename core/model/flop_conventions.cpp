@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/model/flop_conventions.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 
 namespace piper {
 namespace {
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// The model as the convention sees it.
 ModelSpec seenBy(const ModelSpec& model, const FlopConvention& convention) {

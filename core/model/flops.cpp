@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/base/cast.h"
 #include "core/model/model.h"
 
 namespace piper {
 namespace {
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// Weight elements of the attention's projections: what a token is multiplied with.
 double projectionWeights(const ModelSpec& model) {

@@ -12,8 +12,6 @@
 namespace piper {
 namespace {
 
-constexpr std::int64_t kMaxLayers = 1 << 16;
-
 enum class Family { Dense, Mixtral, Olmoe, QwenMoe, DeepSeek, GptOss };
 
 /// What a model_type implies without a key, or by default.

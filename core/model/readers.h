@@ -7,8 +7,11 @@
 #include "core/base/json.h"
 #include "core/model/model.h"
 
-// Shared by the two readers of this folder; not for others.
+// Shared by the readers and checks of this folder; not for others.
 namespace piper {
+
+/// More is no model but a slip.
+inline constexpr std::int64_t kMaxLayers = 1 << 16;
 
 [[nodiscard]] Result<ModelSpec> readOwnModel(const Json& json, std::string_view where);
 [[nodiscard]] Result<ModelSpec> readHuggingFace(const Json& json, std::string_view where);

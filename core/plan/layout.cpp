@@ -9,8 +9,6 @@
 namespace piper {
 namespace {
 
-constexpr std::array<std::string_view, 8> kDegrees = {"tp",  "sp", "cp",  "pp",
-                                                      "vpp", "ep", "etp", "dp"};
 constexpr std::int64_t kMost = 1 << 24;
 
 Result<std::int64_t> parseValue(std::string_view key, std::string_view text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -8,6 +9,10 @@
 
 // Shared by the readers of this folder; not for others.
 namespace piper {
+
+/// Keys of Layout, as users write them.
+inline constexpr std::array<std::string_view, 8> kDegrees = {"tp",  "sp", "cp",  "pp",
+                                                             "vpp", "ep", "etp", "dp"};
 
 /// Degrees that were given, by key of Layout; the others follow.
 using GivenDegrees = std::map<std::string, std::int64_t>;

@@ -18,9 +18,6 @@ struct Setting {
     std::vector<std::string_view> aliases = {};
 };
 
-constexpr std::array<std::string_view, 8> kDegrees = {"tp",  "sp", "cp",  "pp",
-                                                      "vpp", "ep", "etp", "dp"};
-
 Result<std::int64_t> whole(std::string_view key, std::string_view text, std::int64_t low) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -321,27 +321,23 @@ struct PlanEstimator::StageSum {
     Bytes low, high;                 ///< held at the peak, without what lives all the time
 };
 
-namespace {
-
-/// Least and most that the chunks of a class hold.
-struct HeldRange {
-    Bytes whole_low, whole_high, late_low, late_high;
-    bool any = false;
-
-    void add(Bytes whole, Bytes late) {
-        whole_low = any ? std::min(whole_low, whole) : whole;
-        whole_high = any ? std::max(whole_high, whole) : whole;
-        late_low = any ? std::min(late_low, late) : late;
-        late_high = any ? std::max(late_high, late) : late;
-        any = true;
-    }
-};
-
-}  // namespace
-
 /// By class of chunk, of one micro-batch.
 struct PlanEstimator::Held {
-    std::array<HeldRange, kChunkClasses> classes;
+    /// Least and most that the chunks of a class hold.
+    struct Range {
+        Bytes whole_low, whole_high, late_low, late_high;
+        bool any = false;
+
+        void add(Bytes whole, Bytes late) {
+            whole_low = any ? std::min(whole_low, whole) : whole;
+            whole_high = any ? std::max(whole_high, whole) : whole;
+            late_low = any ? std::min(late_low, late) : late;
+            late_high = any ? std::max(late_high, late) : late;
+            any = true;
+        }
+    };
+
+    std::array<Range, kChunkClasses> classes;
 
     /// Least and most when a slot begins.
     [[nodiscard]] std::pair<Bytes, Bytes> at(const SlotMoment& moment) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/base/cast.h"
 #include "core/plan/pipeline_shape.h"
 #include "core/resources/routing.h"
 #include "core/resources/shard.h"
@@ -8,10 +9,6 @@
 namespace piper {
 
 namespace {
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// Dispatch or combine of one chunk: of the rows a rank routes, those for other ranks leave. Under
 /// any load the mean over ranks is (ep - 1) / ep of them (the shares sum to 1); the hottest rank

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cast.h"
 #include "core/resources/memory.h"
 
 // How this room writes the lines of its memory table; private to it.
@@ -12,10 +13,6 @@ namespace piper {
 
 /// Statistics, scores and tables are fp32 and int32 whatever the plan's precision.
 inline constexpr double kWide = 4.0;
-
-[[nodiscard]] inline double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// Collects tensors [rows, width] with their formula.
 class MemoryTable {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/cast.h"
 #include "core/resources/shard.h"
 
 namespace piper {
@@ -33,10 +34,6 @@ void addGroupedLinear(OperationWork& work, std::int64_t experts, std::int64_t ro
     const std::int64_t more = rows % experts;
     addLinear(work, more, base + 1, p, kind);
     addLinear(work, experts - more, base, p, kind);
-}
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
 }
 
 /// Memory-bound traffic in elements and its kernels.

@@ -11,13 +11,13 @@ namespace {
 using Format = std::string (*)(double);
 
 std::string timeText(double s) {
-    return humanSeconds(seconds(s));
+    return humanSeconds(Seconds(s));
 }
 std::string flopsText(double f) {
-    return humanFlops(flops(f));
+    return humanFlops(Flops(f));
 }
 std::string bytesText(double b) {
-    return humanBytes(bytes(b));
+    return humanBytes(Bytes(b));
 }
 
 std::string percent(const ComparisonRow& row) {

@@ -12,8 +12,6 @@
 namespace piper {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;  ///< relative
 constexpr std::size_t kMostLeading = 12, kLongestPattern = 4;
 
 /// Counts tried for one split, over all its bounds: some seconds.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/cast.h"
 #include "core/cost/host_link.h"
 #include "core/plan/pipeline_shape.h"
 #include "core/resources/memory.h"
@@ -24,10 +25,6 @@ double remaining(Seconds all, Seconds window, double alone, double contention = 
     const double hidden =
         std::clamp(window.value, 0.0, all.value * std::clamp(1.0 - alone, 0.0, 1.0));
     return 1.0 - hidden * (1.0 - contention) / all.value;
-}
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
 }
 
 bool isBackward(OperationKind kind) {

@@ -23,10 +23,6 @@ Port portOf(Lane lane) {
     }
 }
 
-std::size_t at(Port port) {
-    return static_cast<std::size_t>(port);
-}
-
 void raise(PortTimes& target, const PortTimes& other) {
     for (std::size_t i = 0; i < kNumPorts; ++i) target[i] = std::max(target[i], other[i]);
 }

@@ -22,6 +22,9 @@ inline constexpr std::size_t kNumPorts = 7;
 [[nodiscard]] constexpr Port arrivalPort(std::size_t member) {
     return member == 0 ? Port::Arrival : Port::SecondArrival;
 }
+[[nodiscard]] constexpr std::size_t at(Port port) {
+    return static_cast<std::size_t>(port);
+}
 /// "does not depend on": far below any time, far above overflow.
 inline constexpr std::int64_t kNever = INT64_MIN / 4;
 
@@ -32,7 +35,7 @@ struct LaneMatrix {
     std::array<PortTimes, kNumPorts> rows{};  ///< [output][input]
 
     [[nodiscard]] static LaneMatrix identity();
-    [[nodiscard]] PortTimes& row(Port port) { return rows[static_cast<std::size_t>(port)]; }
+    [[nodiscard]] PortTimes& row(Port port) { return rows[at(port)]; }
     [[nodiscard]] PortTimes apply(const PortTimes& in) const;
 };
 

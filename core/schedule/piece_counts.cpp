@@ -9,10 +9,9 @@
 namespace piper {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 /// Relative: bounds add up in another order than costs. What keeps the tighter one is never refused
 /// at the end, or a search at the limit itself would try all counts.
-constexpr double kRounding = 1e-12, kLeafRounding = 2e-12;
+constexpr double kLeafRounding = 2.0 * kRounding;
 
 }  // namespace
 

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
 // Part of splitChunks; not for other folders.
 namespace piper {
+
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
+/// Relative, of sums in another order.
+inline constexpr double kRounding = 1e-12;
 
 /// One piece of the model on a rank.
 struct PieceCost {

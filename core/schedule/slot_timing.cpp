@@ -6,10 +6,6 @@
 namespace piper {
 namespace {
 
-std::size_t at(Port port) {
-    return static_cast<std::size_t>(port);
-}
-
 /// One lane: a slot starts when the rank is free and its messages are there; its own messages are
 /// there `messages` after its end.
 LaneMatrix oneLane(std::int64_t duration, std::initializer_list<std::int64_t> messages) {

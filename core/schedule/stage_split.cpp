@@ -8,12 +8,12 @@
 namespace piper {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kNoSplit = std::numeric_limits<double>::infinity();
 
 /// One stage's best choice of recomputed layers.
 struct StageChoice {
-    double time = kInfinite;
-    double memory = kInfinite;
+    double time = kNoSplit;
+    double memory = kNoSplit;
     std::vector<LayerId> recomputed;
 };
 
@@ -119,7 +119,7 @@ private:
 
 /// The first stages up to some layer.
 struct Prefix {
-    double value = kInfinite;
+    double value = kNoSplit;
     std::size_t before = 0;  ///< layers of the stages before the last of these
 };
 
@@ -132,13 +132,13 @@ public:
           m_stages(problem.in_flight.size()),
           m_layers(problem.layers.size()),
           m_least(static_cast<std::size_t>(std::max<std::int64_t>(0, problem.least_layers))),
-          m_times(m_stages * (m_layers + 1) * (m_layers + 1), kInfinite) {}
+          m_times(m_stages * (m_layers + 1) * (m_layers + 1), kNoSplit) {}
 
     Result<StageSplit> solve() {
         findTimes();
         const auto larger = [](double a, double b) { return std::max(a, b); };
-        const double slowest = recur(kInfinite, larger);
-        if (slowest == kInfinite) return doesNotFit();
+        const double slowest = recur(kNoSplit, larger);
+        if (slowest == kNoSplit) return doesNotFit();
         recur(slowest, std::plus<>());
         return trace();
     }
@@ -169,7 +169,7 @@ private:
         m_best[0][0].value = 0.0;
         forEachStage([&](std::size_t s, std::size_t begin, std::size_t end) {
             const double time = m_times[at(s, begin, end)], before = m_best[s][begin].value;
-            if (time > most || time == kInfinite || before == kInfinite) return;
+            if (time > most || time == kNoSplit || before == kNoSplit) return;
             Prefix& best = m_best[s + 1][end];
             if (const double value = join(before, time); value < best.value) best = {value, begin};
         });
@@ -198,7 +198,7 @@ private:
     /// The same recurrence over memory: the least capacity that lets every stage fit.
     Error doesNotFit() const {
         std::vector<std::vector<double>> least(m_stages + 1,
-                                               std::vector<double>(m_layers + 1, kInfinite));
+                                               std::vector<double>(m_layers + 1, kNoSplit));
         least[0][0] = 0.0;
         forEachStage([&](std::size_t s, std::size_t begin, std::size_t end) {
             if (least[s][begin] >= least[s + 1][end]) return;
@@ -218,7 +218,7 @@ private:
 
     const SplitProblem& m_problem;
     std::size_t m_stages, m_layers, m_least;
-    std::vector<double> m_times;              ///< [stages][begin][end], kInfinite: does not fit
+    std::vector<double> m_times;              ///< [stages][begin][end], kNoSplit: does not fit
     std::vector<std::vector<Prefix>> m_best;  ///< [stages][layers]
 };
 

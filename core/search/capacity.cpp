@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/cast.h"
 #include "core/search/cluster_change.h"
 #include "core/search/shortfall.h"
 
 namespace piper {
 namespace {
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 /// Device counts worth asking for, ascending from `least`.
 std::vector<std::int64_t> deviceCounts(const ClusterSpec& cluster, std::int64_t least,

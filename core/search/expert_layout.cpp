@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/search/expert_layout.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,10 +12,6 @@ namespace {
 
 /// Smaller differences are rounding.
 constexpr double kLeastGain = 1e-12;
-
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
 
 /// Loads as shares of one, so that layers count alike.
 ExpertLoads shares(const ExpertLoads& loads) {

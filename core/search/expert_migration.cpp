@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/base/cast.h"
 #include "core/cost/cost.h"
 #include "core/plan/pipeline_shape.h"
 #include "core/search/expert_placement.h"
 
 namespace piper {
 namespace {
-
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
 
 /// Of each stage its MoE layers, as numbers among the model's MoE layers.
 std::vector<std::vector<std::size_t>> moeLayersByStage(const Plan& plan) {

@@ -7,18 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/cast.h"
 #include "core/resources/work.h"
 
 namespace piper {
 namespace {
-
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
-
-double asDouble(std::int64_t v) {
-    return static_cast<double>(v);
-}
 
 Status checkInput(const Plan& plan, const PlacementOptions& options) {
     if (!plan.model.moe || plan.model.numMoeLayers() == 0)

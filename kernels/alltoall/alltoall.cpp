@@ -3,14 +3,11 @@
 
 #include <numeric>
 
+#include "core/base/cast.h"
 #include "kernels/alltoall/path_builder.h"
 
 namespace piper {
 namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 std::int64_t sum(std::span<const std::int64_t> values) {
     return std::accumulate(values.begin(), values.end(), std::int64_t{0});

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/path_builder.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 
 namespace piper {
-namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-}  // namespace
-
 PathBuilder::PathBuilder(const Problem& problem, TaggedAllocator& allocator)
     : m_problem(problem), m_allocator(allocator) {
     std::int64_t outer = 0, inner = 0;

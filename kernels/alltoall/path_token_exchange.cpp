@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/cast.h"
 #include "kernels/alltoall/alltoall.h"
 #include "kernels/ops/permutation.h"
 
 namespace piper {
 namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 /// n rows go out, one for each slot of a token, sorted by expert; r come in, by source.
 class PathTokens final : public RoutedTokens {

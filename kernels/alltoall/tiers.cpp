@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/tiers.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 #include <map>
@@ -7,14 +8,6 @@
 #include <set>
 
 namespace piper {
-namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-}  // namespace
-
 ExchangeTiers::Tier ExchangeTiers::makeTier(const std::vector<std::int64_t>& groups) {
     Tier tier;
     std::map<std::int64_t, std::int64_t> dense;

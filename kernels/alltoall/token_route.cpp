@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/token_route.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +9,6 @@ namespace piper {
 namespace {
 
 constexpr std::uint32_t kNewRow = 0x80000000U;
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 /// What travels of one slot.
 struct Record {

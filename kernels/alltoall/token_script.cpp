@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/token_script.h"
+#include "core/base/cast.h"
 
 #include <algorithm>
 #include <cstring>
 
 namespace piper {
 namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
 
 template <class Element>
 std::span<Element> rowOf(const BasicMatrix<Element>& m, std::int64_t r) {

@@ -12,7 +12,7 @@ namespace {
 using bench::Stage;
 using reference::Tensor;
 
-constexpr Seconds kBudget(0.05);
+constexpr Seconds kGemmBudget(0.05);
 
 FlopsPerSecond rateOf(double flops, Seconds time) {
     return FlopsPerSecond(flops / time.value);
@@ -29,7 +29,7 @@ Result<GemmPoint> plainPoint(Stage& stage, std::int64_t m, std::int64_t n, std::
         PIPER_TRY(bench::checkAgainst(
             y.slice(r, 1), reference::linear(Tensor(ConstMatrix(x.slice(r, 1))), weights),
             fmt::format("gemm {} x {} x {}, row {}", m, n, k, r)));
-    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kBudget));
+    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kGemmBudget));
     const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n * k);
     return GemmPoint{Precision::Fp32, 1, m, n, k, rateOf(flops, time)};
 }
@@ -49,7 +49,7 @@ Result<GemmPoint> groupedPoint(Stage& stage, std::int64_t groups, std::int64_t m
             reference::linear(Tensor(ConstMatrix(x.slice(g * m, 1))),
                               Tensor(ConstMatrix(w.slice(g * n, n)))),
             fmt::format("gemm of {} groups of {} x {} x {}, group {}", groups, m, n, k, g)));
-    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kBudget));
+    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kGemmBudget));
     const double flops = 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k);
     return GemmPoint{Precision::Fp32, groups, m, n, k, rateOf(flops, time)};
 }
@@ -88,7 +88,7 @@ Status attentionPoints(Stage& stage, const AttentionShape& s, std::vector<Attent
                                                             x[5], x[6], x[7], x[8])
                             : stage.cpu().attentionForward(s, x[0], x[1], x[2], x[3], x[4].span());
         };
-        PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kBudget));
+        PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kGemmBudget));
         out.push_back({Precision::Fp32, s.batch, s.num_heads, s.seq_len, s.qk_head_dim, backward,
                        rateOf(attentionFlops(s, backward), time)});
     }

@@ -14,7 +14,7 @@ namespace {
 using bench::Stage;
 using reference::Tensor;
 
-constexpr Seconds kBudget(0.03);
+constexpr Seconds kMemoryBudget(0.03);
 
 /// Times a checked call; its size is what the backend counted for it.
 Status point(Stage& stage, const char* operation, const std::function<Status()>& call,
@@ -22,7 +22,7 @@ Status point(Stage& stage, const char* operation, const std::function<Status()>&
     const auto before = stage.cpu().work().totals();
     PIPER_TRY(call());
     const auto done = stage.cpu().work().totals() - before;
-    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kBudget));
+    PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kMemoryBudget));
     out.push_back({operation, bytes(static_cast<double>(done.bytes)), time});
     return {};
 }
@@ -154,7 +154,7 @@ Result<std::vector<MemoryPoint>> benchMemory(BenchEffort effort) {
         PIPER_TRY(call());
         if (std::memcmp(from.data, to.data, from.count() * sizeof(float)) != 0)
             return fail(ErrorCode::External, "memory: a copy of {} MiB differs", size / 2.0);
-        PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kBudget));
+        PIPER_ASSIGN(const Seconds time, bench::medianTime(call, kMemoryBudget));
         out.push_back({mib(size), mib(size) / time});
     }
     return out;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/cast.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/loops.h"
@@ -15,9 +16,6 @@ namespace piper {
 // What the parts of the backend share.
 inline std::int64_t length(std::size_t n) {
     return static_cast<std::int64_t>(n);
-}
-inline std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
 }
 inline bool sameShape(ConstMatrix a, ConstMatrix b) {
     return a.rows == b.rows && a.cols == b.cols;

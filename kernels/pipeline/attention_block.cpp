@@ -5,9 +5,6 @@
 namespace piper {
 namespace {
 
-constexpr MemoryTerm kTerm = MemoryTerm::AttentionActivation;
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
-
 bool isLatent(const BlockContext& c) {
     return c.plan.model.attention.kind == AttentionKind::Mla;
 }
@@ -28,9 +25,10 @@ struct Core {
 Status coreForward(const BlockContext& c, LayerId layer, AttentionState& s) {
     const AttentionShape shape = attentionShape(c, layer);
     if (s.out.empty()) {
-        PIPER_ASSIGN(s.out, c.floats(kTerm, shape.rows() * shape.num_heads * shape.v_head_dim));
+        PIPER_ASSIGN(s.out,
+                     c.floats(kAttention, shape.rows() * shape.num_heads * shape.v_head_dim));
     }
-    PIPER_ASSIGN(s.lse, c.floats(kTerm, shape.lseSize()));
+    PIPER_ASSIGN(s.lse, c.floats(kAttention, shape.lseSize()));
     const Core core(c, layer, s);
     return c.backend.attentionForward(shape, core.q, core.k, core.v, core.o, s.lse.floats());
 }
@@ -69,7 +67,7 @@ AttentionShape attentionShape(const BlockContext& c, LayerId layer) {
 
 Status attentionForward(const BlockContext& c, const LayerTensors& w, ConstMatrix x, Matrix y,
                         AttentionState& s) {
-    PIPER_TRY(normForward(c, x, w.attention_norm, kTerm, s.norm));
+    PIPER_TRY(normForward(c, x, w.attention_norm, kAttention, s.norm));
     {
         PIPER_ASSIGN(const GatheredRows all, c.tensor.gather(c.rows(s.norm.y)));
         PIPER_TRY(isLatent(c) ? latentForward(c, w, all.rows, s)
@@ -95,7 +93,7 @@ void dropAttention(const BlockContext& c, AttentionState& s) {
 
 Status attentionRecompute(const BlockContext& c, const LayerTensors& w, ConstMatrix x,
                           AttentionState& s) {
-    if (s.norm.y.empty()) PIPER_TRY(normForward(c, x, w.attention_norm, kTerm, s.norm));
+    if (s.norm.y.empty()) PIPER_TRY(normForward(c, x, w.attention_norm, kAttention, s.norm));
     if (isLatent(c) && s.key.empty()) PIPER_TRY(latentUpForward(c, w, s));
     return s.lse.empty() ? coreForward(c, w.layer, s) : Status{};
 }

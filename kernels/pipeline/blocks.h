@@ -16,6 +16,9 @@ namespace piper {
 // that keeps what the later ones need. T: tokens of a micro-batch, t: those of them whose hidden
 // state this rank holds (T, or T / tp under sequence parallelism), h: hidden size.
 
+inline constexpr MemoryTerm kAttention = MemoryTerm::AttentionActivation;
+inline constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
+
 /// What every block works with.
 struct BlockContext {
     const Plan& plan;

@@ -9,7 +9,6 @@ namespace piper {
 namespace {
 
 constexpr MemoryTerm kHead = MemoryTerm::HeadActivation;
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
 
 /// The tokens whose row of a table is here: their rows, and where in the micro-batch they stand.
 struct OwnTokens {

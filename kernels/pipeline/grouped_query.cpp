@@ -6,9 +6,6 @@
 namespace piper {
 namespace {
 
-constexpr MemoryTerm kTerm = MemoryTerm::AttentionActivation;
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
-
 /// A query or key projection with its optional norm and its rotation.
 struct Rotated {
     std::int64_t width;
@@ -49,14 +46,14 @@ Status linear(const BlockContext& c, ConstMatrix x, const Matrix& weight, const 
 }
 
 Status project(const BlockContext& c, ConstMatrix x, const Rotated& p) {
-    PIPER_ASSIGN(p.out, c.floats(kTerm, x.rows * p.width));
+    PIPER_ASSIGN(p.out, c.floats(kAttention, x.rows * p.width));
     const Matrix out = p.out.matrix(x.rows, p.width);
     if (p.norm.empty()) {
         PIPER_TRY(linear(c, x, p.weight, p.bias, out));
     } else {
         const std::int64_t rows = out.size() / p.normWidth();
-        PIPER_ASSIGN(p.raw, c.floats(kTerm, out.size()));
-        PIPER_ASSIGN(p.inverse, c.floats(kTerm, rows));
+        PIPER_ASSIGN(p.raw, c.floats(kAttention, out.size()));
+        PIPER_ASSIGN(p.inverse, c.floats(kAttention, rows));
         PIPER_TRY(linear(c, x, p.weight, p.bias, p.raw.matrix(x.rows, p.width)));
         PIPER_TRY(c.backend.rmsNormForward(p.raw.matrix(rows, p.normWidth()), p.norm, c.epsilon(),
                                            out.reshaped(rows, p.normWidth()), p.inverse.floats()));
@@ -97,7 +94,7 @@ Status groupedQueryForward(const BlockContext& c, const LayerTensors& w, ConstMa
                            AttentionState& s) {
     PIPER_TRY(project(c, normed, queryOf(w, s)));
     PIPER_TRY(project(c, normed, keyOf(w, s)));
-    PIPER_ASSIGN(s.value, c.floats(kTerm, normed.rows * w.value.rows));
+    PIPER_ASSIGN(s.value, c.floats(kAttention, normed.rows * w.value.rows));
     return linear(c, normed, w.value, w.value_bias, s.value.matrix(normed.rows, w.value.rows));
 }
 

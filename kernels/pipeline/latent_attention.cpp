@@ -6,9 +6,6 @@
 namespace piper {
 namespace {
 
-constexpr MemoryTerm kTerm = MemoryTerm::AttentionActivation;
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
-
 /// Sizes of this rank's heads.
 struct Sizes {
     std::int64_t rows, heads, nope, rope, v, q_lora, kv_lora;
@@ -56,32 +53,32 @@ RotaryShape keyRotary(const BlockContext& c, const Sizes& z) {
 Status down(const BlockContext& c, const Sizes& z, const LayerTensors& w, ConstMatrix normed,
             LatentState& s) {
     if (z.q_lora > 0) {
-        PIPER_ASSIGN(s.query_raw, c.floats(kTerm, z.rows * z.q_lora));
+        PIPER_ASSIGN(s.query_raw, c.floats(kAttention, z.rows * z.q_lora));
         const Matrix raw = z.compressed(s.query_raw);
         PIPER_TRY(c.backend.linearForward(normed, w.latent.query_down, raw, Store::Overwrite));
-        PIPER_TRY(normForward(c, raw, {w.latent.query_norm, {}}, kTerm, s.query_norm));
+        PIPER_TRY(normForward(c, raw, {w.latent.query_norm, {}}, kAttention, s.query_norm));
     }
-    PIPER_ASSIGN(s.key_value_raw, c.floats(kTerm, z.rows * z.kv_lora));
-    PIPER_ASSIGN(s.key_rotary, c.floats(kTerm, z.rows * z.rope));
+    PIPER_ASSIGN(s.key_value_raw, c.floats(kAttention, z.rows * z.kv_lora));
+    PIPER_ASSIGN(s.key_rotary, c.floats(kAttention, z.rows * z.rope));
     const Matrix raw = z.latent(s.key_value_raw), rotary = z.rotary(s.key_rotary);
     const Matrix& weight = w.latent.key_value_down;
     PIPER_TRY(c.backend.linearForward(normed, z.latentRows(weight), raw, Store::Overwrite));
     PIPER_TRY(c.backend.linearForward(normed, z.rotaryRows(weight), rotary, Store::Overwrite));
     PIPER_TRY(c.backend.rotaryForward(keyRotary(c, z), rotary));
-    return normForward(c, raw, {w.latent.key_value_norm, {}}, kTerm, s.key_value_norm);
+    return normForward(c, raw, {w.latent.key_value_norm, {}}, kAttention, s.key_value_norm);
 }
 
 /// query = x weight^T with the rotary part of every head turned.
 Status queryUp(const BlockContext& c, const Sizes& z, ConstMatrix x, const Matrix& weight,
                Buffer& query) {
-    PIPER_ASSIGN(query, c.floats(kTerm, z.rows * z.heads * z.qk()));
+    PIPER_ASSIGN(query, c.floats(kAttention, z.rows * z.heads * z.qk()));
     PIPER_TRY(c.backend.linearForward(x, weight, z.query(query), Store::Overwrite));
     return c.backend.rotaryForward(queryRotary(c, z), z.query(query));
 }
 
 Status keyValueUp(const BlockContext& c, const Sizes& z, const LayerTensors& w, AttentionState& s) {
-    PIPER_ASSIGN(s.key, c.floats(kTerm, z.rows * z.heads * z.qk()));
-    PIPER_ASSIGN(s.value, c.floats(kTerm, z.rows * z.heads * z.v));
+    PIPER_ASSIGN(s.key, c.floats(kAttention, z.rows * z.heads * z.qk()));
+    PIPER_ASSIGN(s.value, c.floats(kAttention, z.rows * z.heads * z.v));
     PIPER_ASSIGN(const Buffer both,
                  c.floats(MemoryTerm::Workspace, z.rows * z.heads * (z.nope + z.v)));
     const Matrix kv = z.keyValue(both);

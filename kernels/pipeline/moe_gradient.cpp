@@ -6,12 +6,6 @@
 #include "kernels/pipeline/moe_block.h"
 
 namespace piper {
-namespace {
-
-constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
-
-}  // namespace
-
 Status MoeBlock::beginBackward(const LayerTensors& w, ConstMatrix x, MoeState& s, Buffer dy) {
     const BlockContext& c = m_context;
     if (s.norm.y.empty())

@@ -3,13 +3,6 @@
 #include "kernels/pipeline/stage_model.h"
 
 namespace piper {
-namespace {
-
-Error notRun(const Operation& op) {
-    return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
-}
-
-}  // namespace
 
 Status StageModel::inputGrad(const Operation& op) {
     MicroBatchState& state = stateOf(op);

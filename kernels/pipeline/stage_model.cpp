@@ -18,10 +18,6 @@ std::vector<std::int64_t> ownersOrNone(const Plan& plan) {
 
 static_assert(kByteVocabulary == ByteDataset::kVocabSize);
 
-Error notRun(const Operation& op) {
-    return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
-}
-
 }  // namespace
 
 StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)

@@ -26,6 +26,11 @@ struct BegunOperation {
     bool elsewhere = false;
 };
 
+/// What a schedule asks for and no block does.
+[[nodiscard]] inline Error notRun(const Operation& op) {
+    return fail(ErrorCode::Unsupported, "the CPU worker does not run {}", describe(op));
+}
+
 struct TrainingConstants {
     AdamWParameters adam{.learning_rate = 1e-3};
     double clip_norm = 1.0;  ///< gradient norm above it is scaled down; 0 for none

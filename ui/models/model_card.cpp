@@ -6,10 +6,6 @@
 namespace piper::ui {
 namespace {
 
-QString number(std::int64_t v) {
-    return countText(static_cast<double>(v));
-}
-
 QString attentionText(const AttentionSpec& a) {
     if (a.kind == AttentionKind::Mla)
         return QStringLiteral("MLA, %1 heads, KV rank %2").arg(a.num_heads).arg(a.kv_lora_rank);
@@ -34,23 +30,23 @@ std::vector<CardRow> modelCard(const ModelSpec& model) {
     out.push_back({QStringLiteral("Layers"),
                    QStringLiteral("%1 (%2 MoE)").arg(model.num_layers).arg(model.numMoeLayers()),
                    QStringLiteral("Transformer layers.")});
-    out.push_back({QStringLiteral("Hidden size"), number(model.hidden_size), {}});
+    out.push_back({QStringLiteral("Hidden size"), countText(model.hidden_size), {}});
     out.push_back({QStringLiteral("Attention"), attentionText(model.attention), {}});
     if (model.moe) {
         out.push_back({QStringLiteral("Experts"),
                        QStringLiteral("%1, top-%2, width %3")
                            .arg(model.moe->num_experts)
                            .arg(model.moe->router_topk)
-                           .arg(number(model.moe->moe_ffn_hidden_size)),
+                           .arg(countText(model.moe->moe_ffn_hidden_size)),
                        QStringLiteral("Routed experts of a layer, experts a token is sent to, "
                                       "intermediate size of one expert.")});
         if (model.moe->shared_ffn_hidden_size > 0)
             out.push_back(
                 {QStringLiteral("Shared experts"),
-                 QStringLiteral("width %1").arg(number(model.moe->shared_ffn_hidden_size)),
+                 QStringLiteral("width %1").arg(countText(model.moe->shared_ffn_hidden_size)),
                  {}});
     }
-    out.push_back({QStringLiteral("Vocabulary"), number(model.vocab_size), {}});
+    out.push_back({QStringLiteral("Vocabulary"), countText(model.vocab_size), {}});
     return out;
 }
 

@@ -14,10 +14,6 @@ struct RowInfo {
     QString (*text)(const Plan&, const Prediction*);
 };
 
-QString number(std::int64_t value) {
-    return countText(static_cast<double>(value));
-}
-
 QString predicted(const Prediction* p, QString (*text)(const Prediction&)) {
     return p != nullptr ? text(*p) : QStringLiteral("–");
 }
@@ -48,7 +44,7 @@ constexpr auto kRows = std::to_array<RowInfo>({
      [](const Plan&, const Prediction* p) {
          return predicted(p, [](const Prediction& q) { return secondsText(exposedTotal(q)); });
      }},
-    {"Devices", [](const Plan& p, const Prediction*) { return number(p.layout.world()); }},
+    {"Devices", [](const Plan& p, const Prediction*) { return countText(p.layout.world()); }},
     {"TP, CP, ETP",
      [](const Plan& p, const Prediction*) {
          return QStringLiteral("%1, %2, %3").arg(p.layout.tp).arg(p.layout.cp).arg(p.layout.etp);
@@ -63,20 +59,22 @@ constexpr auto kRows = std::to_array<RowInfo>({
      }},
     {"Micro-batch, global batch",
      [](const Plan& p, const Prediction*) {
-         return number(p.micro_batch_size) + QStringLiteral(", ") + number(p.global_batch_size);
+         return countText(p.micro_batch_size) + QStringLiteral(", ") +
+                countText(p.global_batch_size);
      }},
-    {"Sequence", [](const Plan& p, const Prediction*) { return number(p.seq_len); }},
+    {"Sequence", [](const Plan& p, const Prediction*) { return countText(p.seq_len); }},
     {"Schedule", [](const Plan& p, const Prediction*) { return text(toText(p.schedule)); }},
     {"Recompute",
      [](const Plan& p, const Prediction*) { return text(toText(p.recompute.granularity)); }},
-    {"ZeRO", [](const Plan& p, const Prediction*) { return number(p.zero_stage); }},
-    {"Layers", [](const Plan& p, const Prediction*) { return number(p.model.num_layers); }},
+    {"ZeRO",
+     [](const Plan& p, const Prediction*) { return countText(std::int64_t{p.zero_stage}); }},
+    {"Layers", [](const Plan& p, const Prediction*) { return countText(p.model.num_layers); }},
     {"Experts, top-k, width",
      [](const Plan& p, const Prediction*) {
          if (!p.model.moe) return QStringLiteral("dense");
          const MoeSpec& moe = *p.model.moe;
-         return number(moe.num_experts) + QStringLiteral(", ") + number(moe.router_topk) +
-                QStringLiteral(", ") + number(moe.moe_ffn_hidden_size);
+         return countText(moe.num_experts) + QStringLiteral(", ") + countText(moe.router_topk) +
+                QStringLiteral(", ") + countText(moe.moe_ffn_hidden_size);
      }},
 });
 

@@ -56,6 +56,10 @@ QString countText(double count) {
     return QLocale().toString(count, 'f', 0);
 }
 
+QString countText(std::int64_t count) {
+    return countText(static_cast<double>(count));
+}
+
 QString parametersText(double count) {
     return scaled(count, 1000.0, {"", "K", "M", "B", "T"}, true);
 }

@@ -20,6 +20,7 @@ namespace piper::ui {
 [[nodiscard]] QString flopsText(Flops f);
 /// 123456 -> "123,456".
 [[nodiscard]] QString countText(double count);
+[[nodiscard]] QString countText(std::int64_t count);
 /// 13.0e9 -> "13.0 B".
 [[nodiscard]] QString parametersText(double count);
 [[nodiscard]] QString evidenceText(EvidenceKind kind);

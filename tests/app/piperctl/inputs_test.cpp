@@ -7,10 +7,6 @@
 namespace piper::test {
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path) << text;
-}
-
 /// An example config with one field replaced by JSON text, or removed when the text is empty.
 std::string changedConfig(const TemporaryDirectory& dir, const std::string& key,
                           const std::string& value) {

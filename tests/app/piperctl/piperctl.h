@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,11 @@ inline CommandResult piperctl(std::vector<std::string> arguments) {
 
 inline std::string example(const std::string& name) {
     return (sourceDir() / "packaging/examples" / name).string();
+}
+
+inline void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path) << text;
+    ASSERT_TRUE(std::filesystem::exists(path));
 }
 
 /// The one document a --json command prints.

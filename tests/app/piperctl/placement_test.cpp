@@ -22,11 +22,6 @@ std::vector<std::string> onOneNode(std::vector<std::string> more) {
     return out;
 }
 
-void write(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path) << text;
-    ASSERT_TRUE(std::filesystem::exists(path));
-}
-
 TEST(PiperctlPlacement, EvensAHistogramOutAndWritesThePlan) {
     const TemporaryDirectory dir;
     const std::string histogram = (dir.path() / "tokens.json").string();

@@ -210,9 +210,6 @@ const RuleCase kRows[] = {
      "pad 40 -> 64"},
 };
 
-std::string nameOf(const ::testing::TestParamInfo<RuleCase>& info) {
-    return info.param.name;
-}
 INSTANTIATE_TEST_SUITE_P(Options, FrameworkOptionRules, ::testing::ValuesIn(kOptions), nameOf);
 INSTANTIATE_TEST_SUITE_P(Dispatcher, FrameworkOptionRules, ::testing::ValuesIn(kDispatcher),
                          nameOf);

@@ -289,9 +289,6 @@ const RuleCase kBatch[] = {
      "global_batch_size 64 / dp 4"},
 };
 
-std::string nameOf(const ::testing::TestParamInfo<RuleCase>& info) {
-    return info.param.name;
-}
 INSTANTIATE_TEST_SUITE_P(Grid, FrameworkRules, ::testing::ValuesIn(kGrid), nameOf);
 INSTANTIATE_TEST_SUITE_P(Model, FrameworkRules, ::testing::ValuesIn(kModel), nameOf);
 INSTANTIATE_TEST_SUITE_P(Stages, FrameworkRules, ::testing::ValuesIn(kStages), nameOf);

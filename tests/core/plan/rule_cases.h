@@ -88,4 +88,8 @@ inline void expectRule(const RuleCase& c) {
         }
 }
 
+inline std::string nameOf(const ::testing::TestParamInfo<RuleCase>& info) {
+    return info.param.name;
+}
+
 }  // namespace piper::test
