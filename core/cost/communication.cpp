@@ -92,16 +92,21 @@ CommunicationModel::CommunicationModel(const Plan& plan)
 
 void CommunicationModel::layoutChanged() {
     if (m_indexed != m_plan.all_to_all.algorithm) indexMeasured();
-    m_dimensions.clear();
-    m_dimensions.reserve(kDimensions.size());
-    for (const std::string_view name : kDimensions)
-        m_dimensions.push_back(dimension(name, groupAxes(m_plan.layout, m_plan.rank_order, name)));
+    const bool same_exchange = m_exchange == m_plan.all_to_all;
+    m_exchange = m_plan.all_to_all;
+    m_dimensions.resize(kDimensions.size());
+    for (std::size_t i = 0; i < kDimensions.size(); ++i) {
+        const GroupAxes axes = groupAxes(m_plan.layout, m_plan.rank_order, kDimensions[i]);
+        if (same_exchange && m_dimensions[i].axes == axes) continue;
+        m_dimensions[i] = dimension(kDimensions[i], axes);
+    }
 }
 
 CommunicationModel::Dimension CommunicationModel::dimension(std::string_view name,
                                                             const GroupAxes& axes) const {
     Dimension out;
     out.name = name;
+    out.axes = axes;
     out.spread = spreadOver(m_plan.cluster, axes);
     const std::int64_t per_node = m_plan.cluster.devices_per_node;
     // Of a pipeline with several stages a node only the outer ones send out of it.

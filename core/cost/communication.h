@@ -50,6 +50,7 @@ private:
     /// A dimension's groups with their nearest curves, so that a look-up allocates nothing.
     struct Dimension {
         std::string_view name;
+        GroupAxes axes;
         GroupSpread spread;
         CallPlace place;
         std::array<const MeasuredCurve*, kCollectives> measured{};
@@ -77,7 +78,8 @@ private:
     LinkFamily m_family = LinkFamily::Unknown;
     std::vector<MeasuredCurve> m_measured;
     std::optional<AllToAllAlgorithm> m_indexed;  ///< whose curves m_measured has
-    std::vector<Dimension> m_dimensions;
+    std::vector<Dimension> m_dimensions;         ///< of m_exchange
+    std::optional<AllToAllChoice> m_exchange;
 };
 
 }  // namespace piper

@@ -25,6 +25,7 @@ struct GroupSpread {
 struct GroupAxis {
     std::int64_t stride = 1;
     std::int64_t size = 1;
+    bool operator==(const GroupAxis&) const = default;
 };
 
 /// A dimension's groups: one axis, or two where another dimension stands between them ("dp" with cp
@@ -34,6 +35,7 @@ struct GroupAxes {
     std::size_t count = 0;
     std::int64_t world = 0;  ///< ranks of all groups together; 0: as many as there are alignments
     [[nodiscard]] std::int64_t size() const { return axes[0].size * axes[1].size; }
+    bool operator==(const GroupAxes&) const = default;
 };
 
 /// "tp", "cp", "dp" (with cp), "pp", "ep", "etp", "edp" of a layout under a rank order.

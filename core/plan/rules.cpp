@@ -80,20 +80,28 @@ std::vector<Violation> brokenRules(const Plan& plan, const RuleScope& scope) {
     return out.take();
 }
 
-std::vector<Violation> validatePlan(const Plan& plan) {
-    RuleScope scope;
-    scope.world = plan.layout.world();
-    scope.options.overlap_expert_comm = plan.overlap && plan.overlap->ep;
-    if (plan.all_to_all.library == AllToAllLibrary::DeepEp) scope.options.dispatcher = "deepep";
-    if (plan.all_to_all.library == AllToAllLibrary::HybridEp) scope.options.dispatcher = "hybridep";
+std::vector<Violation> validateModelAndCluster(const Plan& plan) {
     std::vector<Violation> violations;
     for (const Error& error : checkModel(plan.model))
         violations.push_back({"model", fmt::format("{}: {}", error.where, error.message), {}});
     for (const Error& error : checkCluster(plan.cluster))
         violations.push_back({"cluster", fmt::format("{}: {}", error.where, error.message), {}});
-    // The other rules count with the model's and the cluster's numbers.
-    if (!violations.empty()) return violations;
+    return violations;
+}
+
+std::vector<Violation> validateChoices(const Plan& plan) {
+    RuleScope scope;
+    scope.world = plan.layout.world();
+    scope.options.overlap_expert_comm = plan.overlap && plan.overlap->ep;
+    if (plan.all_to_all.library == AllToAllLibrary::DeepEp) scope.options.dispatcher = "deepep";
+    if (plan.all_to_all.library == AllToAllLibrary::HybridEp) scope.options.dispatcher = "hybridep";
     return brokenRules(plan, scope);
+}
+
+std::vector<Violation> validatePlan(const Plan& plan) {
+    // The other rules count with the model's and the cluster's numbers.
+    std::vector<Violation> faults = validateModelAndCluster(plan);
+    return faults.empty() ? validateChoices(plan) : faults;
 }
 
 Status validated(const Plan& plan) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/plan/pipeline_shape.h"
+#include "core/plan/validated.h"
 #include "core/predict/predict.h"
 #include "core/run/run.h"
 #include "core/search/enumerate.h"
@@ -30,10 +31,12 @@ void SearchTally::add(const SearchTally& other) {
         too_large = other.too_large;
 }
 
-CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices)
+CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices,
+                       std::shared_ptr<SlotMomentTable> moments)
     : m_space(space),
       m_choices(choices),
-      m_estimator(space.base),
+      m_base_faults(validateModelAndCluster(space.base)),
+      m_estimator(space.base, std::move(moments)),
       m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
 
 /// Between cores: cores of a searcher share tensors, and most of what is dropped does not come
@@ -57,7 +60,8 @@ void CoreSearch::tooLarge(const SearchPoint& point, const PlanEstimate& estimate
 
 bool CoreSearch::legal(const SearchPoint& point) {
     m_choices.apply(point, m_estimator.plan());
-    const std::vector<Violation> violations = validatePlan(m_estimator.plan());
+    const std::vector<Violation> violations =
+        m_base_faults.empty() ? validateChoices(m_estimator.plan()) : m_base_faults;
     if (violations.empty()) return true;
     ++m_tally.evaluated;
     refuse(point, violations);

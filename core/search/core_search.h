@@ -42,7 +42,8 @@ class CoreSearch {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-    CoreSearch(const SearchSpace& space, const SearchChoices& choices);
+    CoreSearch(const SearchSpace& space, const SearchChoices& choices,
+               std::shared_ptr<SlotMomentTable> moments);
 
     /// No plan of the core has a shorter step. nullopt: none breaks no rule.
     [[nodiscard]] std::optional<std::int64_t> floorNs(const SearchCore& core);
@@ -78,6 +79,7 @@ private:
 
     const SearchSpace& m_space;
     const SearchChoices& m_choices;
+    std::vector<Violation> m_base_faults;  ///< of the model and the cluster that all plans share
     PlanEstimator m_estimator;
     Bytes m_limit;
     std::int64_t m_limit_ns = kNoLimit;  ///< of the core at hand

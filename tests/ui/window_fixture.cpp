@@ -34,14 +34,24 @@ void WindowTest::open(const Plan& plan) {
     ASSERT_TRUE(settled());
 }
 
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kSlowdown = 5;
+#else
+constexpr int kSlowdown = 1;
+#endif
+
+}  // namespace
+
 bool WindowTest::waitFor(const std::function<bool()>& condition, int timeout_ms) {
-    const bool held = QTest::qWaitFor(condition, timeout_ms);
-    EXPECT_TRUE(held) << "not reached in " << timeout_ms << " ms";
+    const bool held = QTest::qWaitFor(condition, timeout_ms * kSlowdown);
+    EXPECT_TRUE(held) << "not reached in " << timeout_ms * kSlowdown << " ms";
     return held;
 }
 
 bool WindowTest::settled() {
-    const bool settled = app::settle(*m_window, m_executor, 60'000);
+    const bool settled = app::settle(*m_window, m_executor, 60'000 * kSlowdown);
     EXPECT_TRUE(settled);
     return settled;
 }

@@ -113,6 +113,8 @@ TEST(Liveness, ARankThatSleepsHangs) {
     EXPECT_EQ(loss->message, "step 7, expert");
 }
 
+#ifndef __SANITIZE_THREAD__  // which makes every vfork a fork
+
 /// Waits uninterruptibly, as for a disk (state D): a parent does while its vfork child lives.
 void waitUninterruptibly(Liveness&) {
     const pid_t child = ::vfork();
@@ -130,6 +132,8 @@ TEST(Liveness, ARankThatWaitsForADiskIsNoLoss) {
     EXPECT_NE(text.find(") D "), std::string::npos) << text;
     EXPECT_FALSE(lookFor(directory.path(), other, 200).has_value());
 }
+
+#endif
 
 TEST(Liveness, AStoppedRankHangs) {
     const test::TemporaryDirectory directory;
