@@ -57,8 +57,7 @@ std::size_t PlanEstimator::KeyHash::operator()(const Key& key) const {
     return hash;
 }
 
-PlanEstimator::PlanEstimator(const Plan& base, std::shared_ptr<SlotMomentTable> moments)
-    : m_plan(base), m_cost(m_plan), m_moments(std::move(moments)) {
+PlanEstimator::PlanEstimator(const Plan& base) : m_plan(base), m_cost(m_plan) {
     const auto& layers = m_plan.model.layers;
     m_moe_before.assign(layers.size() + 1, 0);
     for (std::size_t l = 0; l < layers.size(); ++l)
@@ -128,6 +127,18 @@ PlanEstimator::LayoutPrices& PlanEstimator::plainLayout(bool split) {
     LayoutPrices& out = layout(split);
     m_plan.recompute = given;
     return out;
+}
+
+const std::vector<RankMoments>* PlanEstimator::moments() {
+    Key key{};
+    KeyWriter(key) << static_cast<std::int64_t>(m_shape.kind) << m_shape.pp << m_shape.vpp
+                   << m_shape.num_microbatches;
+    const auto [found, added] = m_moments.try_emplace(key);
+    if (added) {
+        Result<std::vector<RankMoments>> made = slotMoments(m_shape);
+        if (made.ok()) found->second = std::move(made).value();
+    }
+    return found->second.empty() ? nullptr : &found->second;
 }
 
 std::int64_t PlanEstimator::messageNs() {
@@ -464,8 +475,8 @@ std::int64_t boundNs(const PipelineShape& shape, const std::vector<Sum>& sums) {
 Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
     PIPER_TRY(supported());
     m_shape = pipelineShape(m_plan);
-    const auto ranks = m_moments->of(m_shape);
-    if (ranks->empty())
+    const std::vector<RankMoments>* ranks = moments();
+    if (ranks == nullptr)
         return fail(ErrorCode::RuleBroken, "{} has no slots for these degrees",
                     toText(m_plan.schedule));
     setChunks();

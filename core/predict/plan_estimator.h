@@ -44,9 +44,7 @@ struct PlanEstimate {
 /// model, cluster, precision and all else stay. Not for several threads at once.
 class PlanEstimator {
 public:
-    /// `moments` may be shared with other estimators, of other threads too.
-    explicit PlanEstimator(const Plan& base, std::shared_ptr<SlotMomentTable> moments =
-                                                 std::make_shared<SlotMomentTable>());
+    explicit PlanEstimator(const Plan& base);
     PlanEstimator(const PlanEstimator&) = delete;
     PlanEstimator& operator=(const PlanEstimator&) = delete;
 
@@ -101,6 +99,7 @@ private:
     [[nodiscard]] Key layoutKey(bool split, const Recompute& recompute);
     [[nodiscard]] LayoutPrices& layout(bool split);
     [[nodiscard]] LayoutPrices& plainLayout(bool split);
+    [[nodiscard]] const std::vector<RankMoments>* moments();
     [[nodiscard]] const StageState& state(const LayoutPrices& prices, StageId stage,
                                           const StageContent& content);
     [[nodiscard]] std::int64_t messageNs();
@@ -128,7 +127,7 @@ private:
     std::int32_t m_next_number = 0;  ///< of LayoutPrices; none comes twice
     std::unordered_map<Key, StageState, KeyHash> m_states;
     std::unordered_map<Key, std::int64_t, KeyHash> m_messages;
-    std::shared_ptr<SlotMomentTable> m_moments;
+    std::unordered_map<Key, std::vector<RankMoments>, KeyHash> m_moments;
     std::unordered_map<std::string, std::uint32_t> m_pattern_names;
     std::vector<std::uint32_t> m_patterns;  ///< [begin * (layers + 1) + end], 0 not yet known
     std::vector<std::vector<std::string>> m_modules;

@@ -91,19 +91,4 @@ Result<std::vector<RankMoments>> slotMoments(const PipelineShape& shape) {
     return out;
 }
 
-std::shared_ptr<const std::vector<RankMoments>> SlotMomentTable::of(const PipelineShape& shape) {
-    const Key key{shape.kind, shape.pp, shape.vpp, shape.num_microbatches};
-    {
-        const std::lock_guard held(m_mutex);
-        const auto known = m_known.find(key);
-        if (known != m_known.end()) return known->second;
-    }
-    // Without the lock: two threads may do the same work, and both get what the first one kept.
-    Result<std::vector<RankMoments>> made = slotMoments(shape);
-    auto moments = std::make_shared<const std::vector<RankMoments>>(
-        made.ok() ? std::move(made).value() : std::vector<RankMoments>());
-    const std::lock_guard held(m_mutex);
-    return m_known.try_emplace(key, std::move(moments)).first->second;
-}
-
 }  // namespace piper

@@ -3,10 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "core/base/result.h"
@@ -46,17 +42,5 @@ struct RankMoments {
 
 /// [pp]. Errors: those of makeSlots.
 [[nodiscard]] Result<std::vector<RankMoments>> slotMoments(const PipelineShape& shape);
-
-/// Moments of shapes that come up again and again, each worked out once. For several threads.
-class SlotMomentTable {
-public:
-    /// [pp]; empty where the shape has no slots.
-    [[nodiscard]] std::shared_ptr<const std::vector<RankMoments>> of(const PipelineShape& shape);
-
-private:
-    using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t>;
-    std::mutex m_mutex;
-    std::map<Key, std::shared_ptr<const std::vector<RankMoments>>> m_known;
-};
 
 }  // namespace piper

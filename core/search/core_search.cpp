@@ -31,12 +31,11 @@ void SearchTally::add(const SearchTally& other) {
         too_large = other.too_large;
 }
 
-CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices,
-                       std::shared_ptr<SlotMomentTable> moments)
+CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices)
     : m_space(space),
       m_choices(choices),
       m_base_faults(validateModelAndCluster(space.base)),
-      m_estimator(space.base, std::move(moments)),
+      m_estimator(space.base),
       m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
 
 /// Between cores: cores of a searcher share tensors, and most of what is dropped does not come

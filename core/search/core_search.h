@@ -42,8 +42,7 @@ class CoreSearch {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-    CoreSearch(const SearchSpace& space, const SearchChoices& choices,
-               std::shared_ptr<SlotMomentTable> moments);
+    CoreSearch(const SearchSpace& space, const SearchChoices& choices);
 
     /// No plan of the core has a shorter step. nullopt: none breaks no rule.
     [[nodiscard]] std::optional<std::int64_t> floorNs(const SearchCore& core);

@@ -61,7 +61,7 @@ public:
           m_choices(space),
           m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {
         for (std::size_t i = 0; i < kSearchers; ++i)
-            m_searchers.push_back(std::make_unique<CoreSearch>(m_space, m_choices, m_moments));
+            m_searchers.push_back(std::make_unique<CoreSearch>(m_space, m_choices));
     }
 
     Result<SearchResult> run() {
@@ -128,7 +128,7 @@ private:
         constexpr std::ptrdiff_t kTries = 24;
         const auto middle = order.begin() + std::min<std::ptrdiff_t>(kTries, std::ssize(order));
         std::ranges::partial_sort(order, middle, {}, rank);
-        CoreSearch searcher(m_space, m_choices, m_moments);
+        CoreSearch searcher(m_space, m_choices);
         for (auto at = order.begin(); at != middle; ++at) {
             PIPER_TRY(stopped());
             std::vector<FoundPlan> found;
@@ -317,7 +317,6 @@ private:
     std::stop_token m_stop;
     const std::function<void(const SearchProgress&)>& m_report;
     SearchChoices m_choices;
-    std::shared_ptr<SlotMomentTable> m_moments = std::make_shared<SlotMomentTable>();
     Bytes m_limit;
     std::vector<std::unique_ptr<CoreSearch>> m_searchers;
     std::vector<Ordered> m_order;  ///< cores with a legal plan, lowest floor first
