@@ -82,7 +82,8 @@ Status mustRun(Connection& connection, const Answer& answer, const std::string& 
 
 Result<Deployment> deployWorker(Connection& connection, const std::string& directory,
                                 const std::filesystem::path& worker,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress) {
+                                const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                const std::stop_token& stop) {
     if (connection.isLocal()) return Deployment{worker.string(), false};
     std::vector<Part> parts = {{worker, "piper-worker", {}}};
     std::error_code ignored;
@@ -103,7 +104,7 @@ Result<Deployment> deployWorker(Connection& connection, const std::string& direc
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (answer.hashes[i] == parts[i].hash) continue;
         if (!out.sent) PIPER_TRY(connection.makeDirectory(home));
-        PIPER_TRY(connection.send(parts[i].local, parts[i].remote, true, progress));
+        PIPER_TRY(connection.send(parts[i].local, parts[i].remote, true, progress, stop));
         out.sent = true;
     }
     if (out.sent) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "core/base/result.h"
@@ -22,7 +23,8 @@ struct Deployment {
 /// Errors: External when it does not run on the host, naming the missing libraries.
 [[nodiscard]] Result<Deployment> deployWorker(
     Connection& connection, const std::string& directory, const std::filesystem::path& worker,
-    const std::function<void(std::int64_t, std::int64_t)>& progress);
+    const std::function<void(std::int64_t, std::int64_t)>& progress,
+    const std::stop_token& stop = {});
 
 /// Checks a worker that the user put there himself.
 Status checkWorker(Connection& connection, const std::string& worker);

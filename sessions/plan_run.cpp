@@ -86,7 +86,9 @@ namespace {
 LaunchRequest requestOf(const Plan& plan, const PlanRunOptions& options) {
     LaunchRequest request;
     request.plan = plan;
-    request.job_directory = options.jobs_root + "/" + newJobName(options.name);
+    request.job_directory = options.job_directory.empty()
+                                ? options.jobs_root + "/" + newJobName(options.name)
+                                : options.job_directory;
     request.worker = options.worker;
     request.steps = options.steps;
     request.worker_arguments = {"--data", options.data.empty() ? kDefaultData : options.data,

@@ -15,8 +15,9 @@
 namespace piper {
 
 struct PlanRunOptions {
-    std::string worker;     ///< path of piper-worker on the host
-    std::string jobs_root;  ///< directory of jobs on the host
+    std::string worker;         ///< path of piper-worker on the host
+    std::string jobs_root;      ///< directory of jobs on the host
+    std::string job_directory;  ///< of this one; empty: a new one below jobs_root
     std::string name = "run";
     std::int64_t steps = 10;
     std::int64_t seed = 1;

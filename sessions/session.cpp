@@ -19,7 +19,8 @@ SshConfigFiles configFilesOf(const SessionConfig& session) {
 }
 
 Result<std::shared_ptr<Session>> Session::open(SessionConfig config,
-                                               const std::shared_ptr<SshPrompter>& prompter) {
+                                               const std::shared_ptr<SshPrompter>& prompter,
+                                               const std::stop_token& stop) {
     if (config.isLocal())
         return std::shared_ptr<Session>(new Session(std::move(config), openLocalConnection()));
     std::error_code ignored;
@@ -36,10 +37,22 @@ Result<std::shared_ptr<Session>> Session::open(SessionConfig config,
     options.label = config.name;
     options.route = std::move(route);
     options.prompter = prompter;
-    PIPER_ASSIGN(std::unique_ptr<Connection> connection, openSshConnection(std::move(options)));
+    PIPER_ASSIGN(std::unique_ptr<Connection> connection,
+                 openSshConnection(std::move(options), stop));
     std::shared_ptr<Session> session(new Session(std::move(config), std::move(connection)));
     session->m_remarks = std::move(remarks);
     return session;
+}
+
+Result<SessionTest> Session::test() {
+    PIPER_ASSIGN(const CommandResult r, m_connection->run({"uname", "-nsm"}));
+    if (r.exit_status != 0)
+        return fail(ErrorCode::External, "uname on {} ended with status {}", m_config.name,
+                    r.exit_status);
+    SessionTest out;
+    out.system = displayLine(r.output.substr(0, r.output.find('\n')), 200);
+    PIPER_ASSIGN(out.directory, directory());
+    return out;
 }
 
 Result<std::string> Session::directory() {
@@ -68,9 +81,9 @@ Result<std::string> Session::jobsRoot() {
     return root + "/jobs";
 }
 
-Result<std::string> Session::worker(
-    const std::filesystem::path& local_worker,
-    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Result<std::string> Session::worker(const std::filesystem::path& local_worker,
+                                    const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                    const std::stop_token& stop) {
     if (!m_config.worker.empty()) {
         PIPER_TRY(checkWorker(*m_connection, m_config.worker));
         return m_config.worker;
@@ -78,7 +91,7 @@ Result<std::string> Session::worker(
     if (m_config.isLocal()) return local_worker.string();
     PIPER_ASSIGN(const std::string root, directory());
     PIPER_ASSIGN(const Deployment deployed,
-                 deployWorker(*m_connection, root, local_worker, progress));
+                 deployWorker(*m_connection, root, local_worker, progress, stop));
     return deployed.worker;
 }
 
@@ -102,29 +115,6 @@ Result<int> Session::clean(bool jobs) {
                         displayLine(r.error_output));
     }
     return going;
-}
-
-Result<std::shared_ptr<Session>> SessionManager::open(const std::string& name) {
-    {
-        const std::lock_guard held(m_mutex);
-        if (const auto found = m_open.find(name); found != m_open.end()) return found->second;
-    }
-    PIPER_ASSIGN(SessionConfig config, m_store.find(name));
-    PIPER_ASSIGN(std::shared_ptr<Session> session, Session::open(std::move(config), m_prompter));
-    const std::lock_guard held(m_mutex);
-    return m_open.emplace(name, std::move(session)).first->second;
-}
-
-void SessionManager::close(const std::string& name) {
-    const std::lock_guard held(m_mutex);
-    m_open.erase(name);
-}
-
-std::vector<std::string> SessionManager::opened() const {
-    const std::lock_guard held(m_mutex);
-    std::vector<std::string> names;
-    for (const auto& [name, session] : m_open) names.push_back(name);
-    return names;
 }
 
 }  // namespace piper

@@ -75,8 +75,8 @@ class SshConnection final : public Connection {
 public:
     explicit SshConnection(SshOptions options) : m_options(std::move(options)) {}
 
-    Status open() {
-        PIPER_ASSIGN(m_link, SshLink::open(m_options.route, m_options.prompter.get()));
+    Status open(const std::stop_token& stop) {
+        PIPER_ASSIGN(m_link, SshLink::open(m_options.route, m_options.prompter.get(), stop));
         return {};
     }
 
@@ -161,7 +161,7 @@ private:
         const auto deadline = Clock::now() + std::chrono::seconds(m_options.reconnect_seconds);
         for (std::chrono::milliseconds pause(250);; pause = std::min(pause * 2, kLongestPause)) {
             Result<std::shared_ptr<SshLink>> opened =
-                SshLink::open(m_options.route, m_options.prompter.get());
+                SshLink::open(m_options.route, m_options.prompter.get(), stop);
             if (opened.ok()) return m_link = *opened;
             // Only what may pass by itself is tried again: never a key or a password refused.
             const bool may_pass = opened.error().context == SshLink::kConnecting;
@@ -244,9 +244,9 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> openSshConnection(SshOptions options) {
+Result<std::unique_ptr<Connection>> openSshConnection(SshOptions options, std::stop_token stop) {
     auto connection = std::make_unique<SshConnection>(std::move(options));
-    PIPER_TRY(connection->open());
+    PIPER_TRY(connection->open(stop));
     return std::unique_ptr<Connection>(std::move(connection));
 }
 

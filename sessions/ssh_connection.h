@@ -23,6 +23,7 @@ struct SshOptions {
 /// pauses. Reading goes on where it was; a command that ran when the connection broke is not
 /// repeated. Several threads may use it at once.
 /// Errors: those of the hops (SshLink).
-[[nodiscard]] Result<std::unique_ptr<Connection>> openSshConnection(SshOptions options);
+[[nodiscard]] Result<std::unique_ptr<Connection>> openSshConnection(SshOptions options,
+                                                                    std::stop_token stop = {});
 
 }  // namespace piper

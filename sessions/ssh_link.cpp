@@ -2,7 +2,6 @@
 #include "sessions/ssh_link.h"
 
 #include <libssh/server.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 
 #include "sessions/ssh_auth.h"
 #include "sessions/ssh_host_key.h"
+#include "sessions/tcp_connect.h"
 
 namespace piper {
 namespace {
@@ -39,9 +39,7 @@ Status setOptions(ssh_session session, const SshHostConfig& host) {
     const int off = 0;
     ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &off);  // never libssh's own reading
     long timeout = std::max(1, host.connect_timeout_seconds);
-    const int nodelay = 1;
     ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &timeout);
-    ssh_options_set(session, SSH_OPTIONS_NODELAY, &nodelay);
     ssh_options_set(session, SSH_OPTIONS_PORT, &host.port);
     const std::string agent = host.identity_agent == "none" ? "" : host.identity_agent;
     const bool ok = setOption(session, SSH_OPTIONS_HOST, host.host_name) &&
@@ -70,26 +68,47 @@ void watchSocket(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms);
 }
 
-/// Connects and logs in to one hop, over `socket` when it is behind another.
-Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPrompter* prompter) {
+Error notConnected(const SshHostConfig& host, std::string_view reason) {
+    Error error = fail(ErrorCode::External, "cannot connect to {}: {}", host.address(), reason);
+    error.hint = fmt::format("is sshd running there and reachable? try: ssh {} true", host.alias);
+    error.context = SshLink::kConnecting;
+    return error;
+}
+
+Status logIn(ssh_session session, const SshHostConfig& host, SshPrompter* prompter) {
+    if (ssh_connect(session) != SSH_OK) return notConnected(host, sshErrorText(session));
+    PIPER_TRY(verifyHostKey(session, host, prompter));
+    return authenticate(session, host, prompter);
+}
+
+/// Connects and logs in to one hop, through the one before it when there is one.
+Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPrompter* prompter,
+                           const std::stop_token& stop) {
     SshSession session(ssh_new());
     if (session == nullptr) return fail(ErrorCode::External, "libssh cannot make a session");
     PIPER_TRY(setOptions(session.get(), host));
+    socket_t socket = -1;
     if (through != nullptr) {
-        socket_t socket = through->takeSocket();
-        ssh_options_set(session.get(), SSH_OPTIONS_FD, &socket);
+        socket = through->takeSocket();
+    } else {
+        const Result<int> connected =
+            connectTcp(host.host_name, host.port, std::max(1, host.connect_timeout_seconds), stop);
+        if (!connected.ok() && connected.error().code != ErrorCode::Cancelled)
+            return notConnected(host, connected.error().message);
+        if (!connected.ok()) return connected.error();
+        socket = *connected;
+        watchSocket(socket);
     }
-    if (ssh_connect(session.get()) != SSH_OK) {
-        Error error = fail(ErrorCode::External, "cannot connect to {}: {}", host.address(),
-                           sshErrorText(session.get()));
-        error.hint =
-            fmt::format("is sshd running there and reachable? try: ssh {} true", host.alias);
-        error.context = SshLink::kConnecting;
-        return error;
+    ssh_options_set(session.get(), SSH_OPTIONS_FD, &socket);
+    Status status;
+    {
+        // libssh waits for its peer without asking us: it finds the connection ended instead.
+        const std::stop_callback cut(stop, [socket] { ::shutdown(socket, SHUT_RDWR); });
+        status = logIn(session.get(), host, prompter);
     }
-    if (through == nullptr) watchSocket(ssh_get_fd(session.get()));
-    PIPER_TRY(verifyHostKey(session.get(), host, prompter));
-    PIPER_TRY(authenticate(session.get(), host, prompter));
+    if (stop.stop_requested())
+        return fail(ErrorCode::Cancelled, "connecting to {} was stopped", host.address());
+    if (!status.ok()) return status.error();
     return session;
 }
 
@@ -102,7 +121,7 @@ void ignoreBrokenPipes() {
 }  // namespace
 
 Result<std::shared_ptr<SshLink>> SshLink::open(const std::vector<SshHostConfig>& route,
-                                               SshPrompter* prompter) {
+                                               SshPrompter* prompter, const std::stop_token& stop) {
     PIPER_CHECK(!route.empty());
     static std::once_flag once;
     std::call_once(once, ignoreBrokenPipes);
@@ -110,7 +129,7 @@ Result<std::shared_ptr<SshLink>> SshLink::open(const std::vector<SshHostConfig>&
     link->m_target = route.back();
     for (std::size_t i = 0; i < route.size(); ++i) {
         SshTunnel* through = i == 0 ? nullptr : link->m_tunnels.back().get();
-        PIPER_ASSIGN(SshSession session, openHop(route[i], through, prompter));
+        PIPER_ASSIGN(SshSession session, openHop(route[i], through, prompter, stop));
         if (i + 1 == route.size()) {
             link->m_session = std::move(session);
             break;

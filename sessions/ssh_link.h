@@ -24,9 +24,10 @@ public:
     static constexpr const char* kConnecting = "connecting";
 
     /// Connects, verifies and logs in hop after hop; the target is last in `route`.
-    /// Errors: those of each hop, with its name.
+    /// Errors: those of each hop, with its name; Cancelled when stopped meanwhile.
     [[nodiscard]] static Result<std::shared_ptr<SshLink>> open(
-        const std::vector<SshHostConfig>& route, SshPrompter* prompter);
+        const std::vector<SshHostConfig>& route, SshPrompter* prompter,
+        const std::stop_token& stop = {});
     ~SshLink();
     SshLink(const SshLink&) = delete;
     SshLink& operator=(const SshLink&) = delete;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <vector>
 
+#include "sessions/descriptor.h"
 #include "sessions/display_text.h"
 #include "sessions/sha256.h"
 #include "sessions/shell_quote.h"
@@ -43,20 +44,6 @@ Result<std::string> readHash(const std::string& output, const SshLink& link) {
     return fail(ErrorCode::Unsupported, "{} cannot give the SHA-256 of a file: '{}'",
                 link.target().address(), displayLine(output, 120));
 }
-
-class Descriptor {
-public:
-    explicit Descriptor(int fd) : m_fd(fd) {}
-    ~Descriptor() {
-        if (m_fd >= 0) ::close(m_fd);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    [[nodiscard]] int get() const { return m_fd; }
-
-private:
-    int m_fd;
-};
 
 Status writeAll(int fd, std::string_view bytes, const std::filesystem::path& path) {
     while (!bytes.empty()) {

@@ -51,19 +51,15 @@ Outcome runList(bool json) {
 /// Connects and runs one command there: does the way work?
 Outcome runTest(const std::string& name, bool json) {
     PIPER_ASSIGN(const std::shared_ptr<Session> session, openSession(name));
-    PIPER_ASSIGN(const CommandResult r, session->connection().run({"uname", "-nsm"}));
-    PIPER_ASSIGN(const std::string directory, session->directory());
-    if (r.exit_status != 0)
-        return fail(ErrorCode::External, "uname on {} ended with status {}", name, r.exit_status);
-    const std::string system = r.output.substr(0, r.output.find('\n'));
+    PIPER_ASSIGN(const SessionTest test, session->test());
     for (const std::string& remark : session->remarks()) printMessage("note: " + remark);
     if (json)
         printJson({{"session", name},
-                   {"system", system},
-                   {"directory", directory},
+                   {"system", test.system},
+                   {"directory", test.directory},
                    {"remarks", session->remarks()}});
     else
-        fmt::print("{}: {}\nour directory: {}\n", name, system, directory);
+        fmt::print("{}: {}\nour directory: {}\n", name, test.system, test.directory);
     return 0;
 }
 

@@ -12,8 +12,6 @@
 #include "app/workbench/slider_bench.h"
 #include "app/workbench/store_library.h"
 #include "app/workbench/thread_executor.h"
-#include "sessions/job_directory.h"
-#include "sessions/local_connection.h"
 #include "ui/models/text_format.h"
 #include "ui/views/explore_page.h"
 #include "ui/views/main_window.h"
@@ -127,24 +125,13 @@ int runWindow(QApplication& application, const Options& options) {
     ui::applyTheme(application, options.theme);
     ThreadExecutor executor;
     const StoreLibrary library;
-    const std::shared_ptr<Connection> local = openLocalConnection();
-    RunPlaces places;
-    places.worker = siblingProgram("piper-worker").string();
-    places.jobs_root = localJobsRoot().string();
-    ui::Workbench* workbench = nullptr;
-    places.workspace_file = [&workbench] {
-        const QString& open = workbench->runs.workspace();
-        return open.isEmpty() ? defaultWorkspace() : open;
-    };
-    SessionRunController controller(local, places);
-    ui::Workbench bench(executor, library, controller);
-    workbench = &bench;
+    SessionRunController controller(siblingProgram("piper-worker"));
+    ui::Workbench bench(executor, library, controller, SessionStore(sessionsFile()));
+    bench.runs.setDefaultWorkspace(defaultWorkspace());
     bench.search.setParallelFor(threadedFor());
     if (const auto file = bundledExample("plans/olmoe-tiny.json"); file.ok())
         bench.local_plan = QString::fromStdString(file->string());
-    bench.sessions.push_back(std::make_unique<ui::SessionViewModel>(
-        executor, QStringLiteral("This machine"),
-        [local]() -> Result<std::shared_ptr<Connection>> { return local; }));
+    bench.sessions.load();
 
     ui::MainWindow window(bench);
     startPlan(options, bench);

@@ -8,12 +8,9 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "collectors/live/collect.h"
-#ifdef PIPER_HAS_WORKER
-#include "kernels/pipeline/support.h"
-#endif
+#include "core/plan/own_worker.h"
 #include "sessions/job_directory.h"
-#include "sessions/mpirun_launcher.h"
+#include "sessions/plan_run.h"
 #include "ui/models/text_format.h"
 
 namespace piper::app {
@@ -38,27 +35,54 @@ ui::RunProgress progressOf(const JobStatus& status) {
     return out;
 }
 
-/// Merges what the ranks wrote into the workspace file.
-Status collectInto(const QString& workspace, const std::string& directory, const std::string& name,
-                   ui::RunEnd& end) {
-    if (!QDir().mkpath(QFileInfo(workspace).absolutePath()))
-        return fail(ErrorCode::Io, "cannot make the directory of {}", workspace.toStdString());
-    PIPER_ASSIGN(Workspace file, Workspace::openOrCreate(workspace.toStdString()));
-    PIPER_ASSIGN(const std::string free_name, file.freeRunName(name));
-    PIPER_ASSIGN(const CollectedRun collected, collectJob(directory, file, free_name));
-    end.workspace = workspace;
-    end.run = ui::text(collected.name);
-    return file.close();
+std::string runName(const ui::RunRequest& request) {
+    if (request.plan) return request.plan->model.name;
+    const std::string directory = request.job_directory.toStdString();
+    return directory.substr(directory.find_last_of('/') + 1);
+}
+
+using SendProgress = std::function<void(std::int64_t, std::int64_t)>;
+
+/// Everything a launch needs on the host; the worker is sent there when it
+/// lacks it.
+Result<PlanRunOptions> launchOptions(const ui::RunRequest& request,
+                                     const std::filesystem::path& worker,
+                                     const SendProgress& progress, const std::stop_token& stop) {
+    Session& session = *request.session;
+    PlanRunOptions out;
+    PIPER_ASSIGN(out.worker, session.worker(worker, progress, stop));
+    PIPER_ASSIGN(out.jobs_root, session.jobsRoot());
+    out.job_directory = request.job_directory.toStdString();
+    out.name = runName(request);
+    out.steps = request.steps;
+    out.launcher = session.config().launcher;
+    out.launch = session.config().launch;
+    return out;
+}
+
+ui::RunPreview previewOf(ui::RunRequest request, const std::filesystem::path& worker,
+                         const std::stop_token& stop) {
+    ui::RunPreview out;
+    const auto ask = [&]() -> Status {
+        PIPER_ASSIGN(PlanRunOptions options, launchOptions(request, worker, {}, stop));
+        options.job_directory = options.jobs_root + "/" + newJobName(options.name);
+        PIPER_ASSIGN(out.launch,
+                     PlanRun::preview(request.session->connection(), *request.plan, options));
+        request.job_directory = ui::text(options.job_directory);
+        return {};
+    };
+    const Status status = ask();
+    if (!status.ok()) out.fault = ui::errorText(status.error());
+    out.request = std::move(request);
+    return out;
 }
 
 }  // namespace
 
-/// One run from launch to collection, on its own thread.
+/// One run from launch or attachment to collection, on its own thread.
 struct SessionRunController::Watch {
-    std::shared_ptr<Connection> connection;
-    RunPlaces places;
+    std::filesystem::path worker;
     ui::RunRequest request;
-    QString workspace;
     std::function<void(std::function<void(SessionRunController&)>)> tell;
 
     void run(const std::stop_token& detach, const std::stop_token& cancel) const {
@@ -66,7 +90,8 @@ struct SessionRunController::Watch {
         const Status status = watch(detach, cancel, end);
         if (detach.stop_requested()) return;
         if (!status.ok()) {
-            end.outcome = RunOutcome::Failed;
+            end.outcome = status.error().code == ErrorCode::Cancelled ? RunOutcome::Cancelled
+                                                                      : RunOutcome::Failed;
             end.reason = ui::errorText(status.error());
         }
         tell([end](SessionRunController& c) {
@@ -75,36 +100,60 @@ struct SessionRunController::Watch {
         });
     }
 
+    Result<PlanRun> begin(const std::stop_token& detach, const std::stop_token& cancel) const {
+        std::stop_source either;
+        const std::stop_callback on_detach(detach, [&] { either.request_stop(); });
+        const std::stop_callback on_cancel(cancel, [&] { either.request_stop(); });
+        Connection& connection = request.session->connection();
+        if (!request.plan) return PlanRun::attach(connection, request.job_directory.toStdString());
+        const auto progress = [this](std::int64_t done, std::int64_t total) {
+            ui::RunProgress sending;
+            sending.steps = static_cast<int>(request.steps);
+            sending.message = QStringLiteral("Sending the worker: %1 %")
+                                  .arg(total > 0 ? 100 * done / total : 100);
+            tell([sending](SessionRunController& c) { Q_EMIT c.progressed(sending); });
+        };
+        PIPER_ASSIGN(const PlanRunOptions options,
+                     launchOptions(request, worker, progress, either.get_token()));
+        return PlanRun::start(connection, *request.plan, options);
+    }
+
     Status watch(const std::stop_token& detach, const std::stop_token& cancel,
                  ui::RunEnd& end) const {
-        LaunchRequest launch;
-        launch.plan = *request.plan;
-        launch.steps = request.steps;
-        launch.worker = places.worker;
-        launch.worker_arguments = places.worker_arguments;
-        launch.job_directory = places.jobs_root + "/" + newJobName(request.plan->model.name);
-        const auto launcher = makeMpirunLauncher(*connection);
-        PIPER_ASSIGN(const std::unique_ptr<Job> job, launcher->launch(launch));
+        PIPER_ASSIGN(PlanRun run, begin(detach, cancel));
         bool asked = false;
         JobStatus status;
         while (!isFinal(status.state)) {
             if (detach.stop_requested()) return {};
             if (cancel.stop_requested() && !asked) {
                 asked = true;
-                PIPER_TRY(job->cancel());
+                PIPER_TRY(run.cancel());
             }
             wait(detach, asked ? detach : cancel);
-            PIPER_ASSIGN(status, job->status());
-            report(*job, status);
+            PIPER_ASSIGN(status, run.status());
+            report(run, status);
         }
         end.outcome = outcomeOf(status.state);
         end.reason = ui::text(status.message);
-        return collectInto(workspace, job->directory(), request.plan->model.name, end);
+        return collect(run, end);
     }
 
-    void report(Job& job, const JobStatus& status) const {
+    Status collect(PlanRun& run, ui::RunEnd& end) const {
+        const QString& path = request.workspace;
+        if (!QDir().mkpath(QFileInfo(path).absolutePath()))
+            return fail(ErrorCode::Io, "cannot make the directory of {}", path.toStdString());
+        const Result<StoredRun> stored = run.collect(path.toStdString(), runName(request));
+        // A run that failed before it recorded anything already says why.
+        if (!stored.ok() && end.outcome == RunOutcome::Failed && !end.reason.isEmpty()) return {};
+        if (!stored.ok()) return stored.error();
+        end.workspace = path;
+        end.run = ui::text(stored->measured);
+        return {};
+    }
+
+    void report(PlanRun& run, const JobStatus& status) const {
         const ui::RunProgress progress = progressOf(status);
-        Result<std::string> log = job.log();
+        Result<std::string> log = run.log();
         const QString lines = log.ok() ? ui::text(*log) : QString();
         tell([progress, lines](SessionRunController& c) {
             Q_EMIT c.progressed(progress);
@@ -123,28 +172,32 @@ struct SessionRunController::Watch {
     }
 };
 
-SessionRunController::SessionRunController(std::shared_ptr<Connection> connection, RunPlaces places,
-                                           QObject* parent)
-    : RunController(parent), m_connection(std::move(connection)), m_places(std::move(places)) {}
+SessionRunController::SessionRunController(std::filesystem::path worker, QObject* parent)
+    : RunController(parent), m_worker(std::move(worker)) {}
 
 SessionRunController::~SessionRunController() {
-    m_thread.request_stop();
-    if (m_thread.joinable()) m_thread.join();
+    retire(m_thread);
+    retire(m_preview);
+    m_retired.clear();  // joins
 }
 
-QString SessionRunController::whyNot(const Plan& plan) const {
-    if (plan.cluster.device.kind != DeviceKind::Cpu)
+void SessionRunController::retire(std::jthread& thread) {
+    thread.request_stop();
+    if (thread.joinable()) m_retired.push_back(std::move(thread));
+}
+
+QString SessionRunController::whyNot(const Plan& plan, const SessionConfig& where) const {
+    if (where.isLocal() && plan.cluster.device.kind != DeviceKind::Cpu)
         return QStringLiteral(
                    "its cluster has %1 devices, this machine runs CPU ranks; take the "
                    "cluster of this machine.")
             .arg(ui::text(plan.cluster.device.name));
-#ifdef PIPER_HAS_WORKER
+    std::error_code ignored;
+    if (where.worker.empty() && !std::filesystem::exists(m_worker, ignored))
+        return QStringLiteral("there is no worker here: %1.").arg(ui::text(m_worker.string()));
     QStringList parts;
     for (const std::string& part : unsupportedParts(plan)) parts << ui::text(part);
     return parts.join(QStringLiteral("; "));
-#else
-    return QStringLiteral("this build has no worker.");
-#endif
 }
 
 void SessionRunController::post(std::function<void()> on_window) {
@@ -152,18 +205,29 @@ void SessionRunController::post(std::function<void()> on_window) {
 }
 
 void SessionRunController::start(const ui::RunRequest& request) {
-    if (m_running) return;
+    if (m_running || request.session == nullptr) return;
     m_running = true;
     m_cancel = {};
     const std::uint64_t generation = ++m_generation;
-    Watch watch{m_connection, m_places, request, m_places.workspace_file(), {}};
+    Watch watch{m_worker, request, {}};
     watch.tell = [this, generation](std::function<void(SessionRunController&)> what) {
         post([this, generation, what = std::move(what)] {
             if (generation == m_generation) what(*this);
         });
     };
+    retire(m_thread);
     m_thread = std::jthread([watch = std::move(watch), cancel = m_cancel.get_token()](
                                 const std::stop_token& detach) { watch.run(detach, cancel); });
+}
+
+void SessionRunController::preview(const ui::RunRequest& request) {
+    if (request.session == nullptr || request.plan == nullptr) return;
+    retire(m_preview);
+    m_preview = std::jthread([this, request, worker = m_worker](const std::stop_token& stop) {
+        ui::RunPreview preview = previewOf(request, worker, stop);
+        if (stop.stop_requested()) return;
+        post([this, preview = std::move(preview)] { Q_EMIT previewed(preview); });
+    });
 }
 
 void SessionRunController::cancel() {

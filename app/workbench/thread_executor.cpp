@@ -18,18 +18,32 @@ ThreadExecutor::~ThreadExecutor() {
     for (auto& [topic, stop] : m_stop) stop.request_stop();
     for (auto& worker : m_workers) worker->thread.request_stop();
     for (auto& worker : m_workers) worker->thread.join();
+    m_network.clear();  // joins
 }
 
 void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
     cancel(topic);
     Request request{topic, m_revision[topic], m_stop[topic], std::move(work)};
-    Worker& worker = *m_workers[static_cast<std::size_t>(lane)];
     ++m_open;
+    if (lane == Lane::Network) {
+        startNetwork(std::move(request));
+        return;
+    }
+    Worker& worker = *m_workers[static_cast<std::size_t>(lane)];
     {
         const std::lock_guard lock(worker.mutex);
         worker.waiting.push_back(std::move(request));
     }
     worker.wake.notify_one();
+}
+
+void ThreadExecutor::startNetwork(Request request) {
+    std::erase_if(m_network, [](const NetworkThread& t) { return t.ended->load(); });
+    const auto ended = std::make_shared<std::atomic<bool>>(false);
+    m_network.push_back({ended, std::jthread([this, ended, request = std::move(request)] {
+                             execute(request);
+                             *ended = true;
+                         })});
 }
 
 void ThreadExecutor::cancel(const QString& topic) {

@@ -10,13 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "ui/models/executor.h"
 
 namespace piper::app {
 
 /// The executor of the program: one thread for what follows the finger, one for what may take
-/// long, so that a search does not hold the sliders up. Made and destroyed on the window's thread.
+/// long, so that a search does not hold the sliders up, and one for each request to a network. Made
+/// and destroyed on the window's thread.
 class ThreadExecutor final : public ui::Executor {
 public:
     ThreadExecutor();
@@ -39,13 +41,19 @@ private:
         std::deque<Request> waiting;
         std::jthread thread;
     };
+    struct NetworkThread {
+        std::shared_ptr<std::atomic<bool>> ended;
+        std::jthread thread;
+    };
     void loop(Worker& worker, const std::stop_token& stop);
+    void startNetwork(Request request);
     void execute(const Request& request);
     /// Runs on the window's thread when the request is still the newest of its topic.
     void deliver(const QString& topic, std::uint64_t revision, OnWindow done, bool last);
 
     QObject m_receiver;  ///< lives on the window's thread; pending deliveries end with it
     std::array<std::unique_ptr<Worker>, 2> m_workers;
+    std::vector<NetworkThread> m_network;         ///< window's thread only
     std::map<QString, std::uint64_t> m_revision;  ///< window's thread only
     std::map<QString, std::stop_source> m_stop;   ///< window's thread only
     std::atomic<int> m_open = 0;

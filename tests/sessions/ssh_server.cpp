@@ -148,22 +148,26 @@ std::optional<std::vector<std::string>> ScriptedPrompter::answer(const SshQuesti
 
 void SshTest::SetUp() {
     if (const std::string why = whyNoSshServer(); !why.empty()) GTEST_SKIP() << why;
+    makeKey();
+}
+
+void SshFiles::makeKey() const {
     ::unsetenv("SSH_AUTH_SOCK");
     runProgram({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path("key").string()});
 }
 
-void SshTest::write(const std::string& name, const std::string& text) const {
+void SshFiles::write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name)) << text;
 }
 
-std::string SshTest::hostBlock(const std::string& name, int port, const std::string& more) const {
+std::string SshFiles::hostBlock(const std::string& name, int port, const std::string& more) const {
     return "Host " + name + "\n  HostName 127.0.0.1\n  Port " + std::to_string(port) + "\n  User " +
            userName() + "\n" + more + "  IdentityFile " + path("key").string() +
            "\n  UserKnownHostsFile " + path("known_hosts").string() +
            "\n  GlobalKnownHostsFile /dev/null\n";
 }
 
-SshConfigFiles SshTest::configFiles() const {
+SshConfigFiles SshFiles::configFiles() const {
     return {{path("config")}, m_directory.path(), userName()};
 }
 
@@ -172,7 +176,7 @@ Result<std::unique_ptr<Connection>> SshTest::open(const std::string& host) {
     return openSshConnection({host, std::move(route), m_prompter, 10});
 }
 
-std::unique_ptr<SshServer> SshTest::serverNamedHost(const std::string& extra) {
+std::unique_ptr<SshServer> SshFiles::serverNamedHost(const std::string& extra) const {
     auto server = std::make_unique<SshServer>(path("server"), path("key"), extra);
     write("known_hosts", server->knownHostsLine());
     write("config", hostBlock("host", server->port()));

@@ -66,10 +66,11 @@ public:
     std::vector<SshQuestions> asked;
 };
 
-/// A test with a directory, a client key, and configuration files of its own.
-class SshTest : public ::testing::Test {
-protected:
-    void SetUp() override;
+/// A directory with a client key and configuration files of its own.
+class SshFiles {
+public:
+    /// Makes the key. Logs in by nothing else: the agent of whoever runs the tests stays out.
+    void makeKey() const;
     [[nodiscard]] std::filesystem::path path(const std::string& name) const {
         return m_directory.path() / name;
     }
@@ -78,12 +79,19 @@ protected:
     [[nodiscard]] std::string hostBlock(const std::string& name, int port,
                                         const std::string& more = "") const;
     [[nodiscard]] SshConfigFiles configFiles() const;
-    /// Connects to a host of the file "config".
-    [[nodiscard]] Result<std::unique_ptr<Connection>> open(const std::string& host);
     /// A server whose key is known and a config that names it "host".
-    [[nodiscard]] std::unique_ptr<SshServer> serverNamedHost(const std::string& extra = "");
+    [[nodiscard]] std::unique_ptr<SshServer> serverNamedHost(const std::string& extra = "") const;
 
     TemporaryDirectory m_directory;
+};
+
+/// A test with such files.
+class SshTest : public ::testing::Test, protected SshFiles {
+protected:
+    void SetUp() override;
+    /// Connects to a host of the file "config".
+    [[nodiscard]] Result<std::unique_ptr<Connection>> open(const std::string& host);
+
     std::shared_ptr<ScriptedPrompter> m_prompter = std::make_shared<ScriptedPrompter>();
 };
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <gmock/gmock.h>
+
+#include <QDialog>
 #include <QLabel>
+#include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSpinBox>
+#include <QTabWidget>
+#include <QTableView>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 
 #include "collectors/store/workspace.h"
-#include "sessions/mpirun_launcher.h"
+#include "tests/sessions/ssh_server.h"
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
 #include "ui/timeline/timeline_canvas.h"
@@ -14,6 +21,8 @@
 
 namespace piper::ui {
 namespace {
+
+using ::testing::HasSubstr;
 
 /// Real ranks of the real worker under Open MPI.
 class RunTest : public test::WindowTest {
@@ -23,6 +32,7 @@ protected:
     void press(int steps) {
         open(test::localPlan());
         m_window->showPage(PageId::Runs);
+        ASSERT_TRUE(settled());  // this machine's session is open
         ASSERT_EQ(runs().whyNot(), QString());
         m_window->page(PageId::Runs)->findChild<QSpinBox*>()->setValue(steps);
         QTest::mouseClick(child<QPushButton>(PageId::Runs, "run"), Qt::LeftButton);
@@ -39,8 +49,10 @@ TEST_F(RunTest, PressRunWatchItAndSeeItBesideItsModel) {
     EXPECT_EQ(runs().progress().step, 4);
     EXPECT_TRUE(std::isfinite(runs().progress().loss));
     EXPECT_GT(runs().progress().tokens_per_second, 0.0);
-    ASSERT_EQ(runs().history().rowCount(), 1);
-    EXPECT_EQ(runs().history().runs().front().outcome, RunOutcome::Finished);
+    const RunSummary* measured = runs().history().find(ended);
+    ASSERT_NE(measured, nullptr) << ended.toStdString();
+    EXPECT_EQ(measured->kind, RunKind::Measured);
+    EXPECT_EQ(measured->outcome, RunOutcome::Finished);
     m_window->showPage(PageId::Timeline);
     ASSERT_TRUE(settled());
     auto* page = pageAs<TimelinePage>(PageId::Timeline);
@@ -64,51 +76,163 @@ TEST_F(RunTest, ClosingInMidRunWithStopKeepsWhatWasRecorded) {
     ASSERT_TRUE(file.ok()) << file.error().text();
     const auto rows = file->runs();
     ASSERT_TRUE(rows.ok());
-    ASSERT_EQ(rows->size(), 1U);
-    EXPECT_EQ(rows->front().outcome, RunOutcome::Cancelled);
-    EXPECT_GE(rows->front().steps, 1);
-    EXPECT_GT(rows->front().events, 100);
+    const auto measured = std::find_if(
+        rows->begin(), rows->end(), [](const auto& row) { return row.kind == RunKind::Measured; });
+    ASSERT_NE(measured, rows->end());
+    EXPECT_EQ(measured->outcome, RunOutcome::Cancelled);
+    EXPECT_GE(measured->steps, 1);
+    EXPECT_GT(measured->events, 100);
 }
 
-TEST_F(RunTest, StayingHereKeepsTheWindowAndTheRun) {
+TEST_F(RunTest, ADetachedRunIsFoundAgainAndWatched) {
     press(100'000);
     ASSERT_TRUE(waitFor([&] { return runs().progress().step >= 1; }, 180'000))
         << runs().log().toStdString();
     m_window->ask_on_close = [] { return MainWindow::OnClose::StayOpen; };
     EXPECT_FALSE(m_window->close());
     EXPECT_TRUE(runs().running());
-    // Detached, the ranks run on: the job can be found and cancelled by its directory.
     m_window->ask_on_close = [] { return MainWindow::OnClose::KeepRunning; };
     EXPECT_TRUE(m_window->close());
     EXPECT_FALSE(runs().running());
-    std::filesystem::path job;
-    for (const auto& entry : std::filesystem::directory_iterator(m_directory.path() / "jobs"))
-        job = entry.path();
-    Result<std::unique_ptr<Job>> left = openJob(*m_connection, job.string());
-    ASSERT_TRUE(left.ok()) << left.error().text();
-    const Result<JobStatus> status = (*left)->status();
-    ASSERT_TRUE(status.ok()) << status.error().text();
-    EXPECT_EQ(status->state, JobState::Running);
-    EXPECT_TRUE((*left)->cancel().ok());
+    const int seen = runs().progress().step;
+
+    restart();
+    open(test::localPlan());
+    m_window->showPage(PageId::Runs);
+    ASSERT_TRUE(settled());
+    JobsModel& jobs = m_workbench->jobs;
+    ASSERT_EQ(jobs.going(), 1) << jobs.dump().toStdString();
+    EXPECT_TRUE(jobs.dump().contains(QStringLiteral("1 jobs, 1 of them go on.")));
+    auto* tabs = child<QTabWidget>(PageId::Runs, "run.tabs");
+    EXPECT_TRUE(tabs->tabText(1).contains(QStringLiteral("1 go on")));
+    tabs->setCurrentIndex(1);
+    QTest::mouseClick(child<QPushButton>(PageId::Runs, "jobs.attach"), Qt::LeftButton);
+    ASSERT_TRUE(runs().running());
+    ASSERT_TRUE(waitFor([&] { return runs().progress().step > seen; }));
+    EXPECT_FALSE(runs().log().isEmpty());
+    QString ended;
+    QObject::connect(&runs(), &RunsViewModel::runEnded, [&](const QString& run) { ended = run; });
+    QTest::mouseClick(child<QPushButton>(PageId::Runs, "cancel"), Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !ended.isEmpty(); })) << runs().status().toStdString();
+    EXPECT_EQ(runs().history().find(ended)->outcome, RunOutcome::Cancelled);
+    ASSERT_TRUE(waitFor([&] { return jobs.going() == 0; }));
 }
 
 TEST_F(RunTest, AWorkerThatCannotStartIsAFailedRunWithItsReason) {
-    app::RunPlaces places;
-    places.worker = "/nonexistent/piper-worker";
-    places.jobs_root = (m_directory.path() / "jobs").string();
-    places.workspace_file = [this] { return QString::fromStdString(workspace().string()); };
-    app::SessionRunController controller(m_connection, places);
+    SessionConfig config;
+    config.name = "local";
+    config.worker = "/nonexistent/piper-worker";
+    const auto session = Session::open(config, nullptr);
+    ASSERT_TRUE(session.ok());
     RunEnd end;
     bool ended = false;
-    QObject::connect(&controller, &RunController::finished, [&](const RunEnd& e) {
+    QObject::connect(m_controller.get(), &RunController::finished, [&](const RunEnd& e) {
         end = e;
         ended = true;
     });
-    controller.start({std::make_shared<const Plan>(test::localPlan()), 2});
+    m_controller->start({*session, std::make_shared<const Plan>(test::localPlan()), 2, {}, {}});
     ASSERT_TRUE(waitFor([&] { return ended; }, 60'000));
     EXPECT_EQ(end.outcome, RunOutcome::Failed);
-    EXPECT_FALSE(end.reason.isEmpty());
-    EXPECT_FALSE(controller.running());
+    EXPECT_TRUE(end.reason.contains(QStringLiteral("/nonexistent/piper-worker")))
+        << end.reason.toStdString();
+    EXPECT_FALSE(m_controller->running());
+}
+
+/// The same behind OpenSSH's own server on the loopback.
+class RemoteRunTest : public RunTest {
+protected:
+    void SetUp() override {
+        if (const std::string why = piper::test::whyNoSshServer(); !why.empty())
+            GTEST_SKIP() << why;
+        m_ssh.makeKey();
+        m_server = m_ssh.serverNamedHost();
+        SessionConfig config;
+        config.name = "box";
+        config.host = "host";
+        config.ssh_config = m_ssh.path("config").string();
+        config.directory = m_ssh.path("there").string();
+        ASSERT_TRUE(SessionStore(m_directory.path() / "sessions.json").add(config).ok());
+        m_workbench->sessions.load();
+        open(test::localPlan());
+        m_window->showPage(PageId::Runs);
+        ASSERT_TRUE(settled());
+        m_workbench->sessions.select(QStringLiteral("box"));
+        EXPECT_TRUE(runs().whyNot().contains(QStringLiteral("not connected")));
+        QTest::mouseClick(child<QPushButton>(PageId::Runs, "run.connect"), Qt::LeftButton);
+        ASSERT_TRUE(waitFor([&] { return m_workbench->sessions.current().session() != nullptr; }));
+        ASSERT_TRUE(settled());
+        ASSERT_EQ(runs().whyNot(), QString());
+        QObject::connect(&runs(), &RunsViewModel::runEnded,
+                         [this](const QString& run) { m_ended = run; });
+    }
+    JobsModel& jobs() { return m_workbench->jobs; }
+    void click(const char* name) {
+        QTest::mouseClick(child<QPushButton>(PageId::Runs, name), Qt::LeftButton);
+    }
+
+    piper::test::SshFiles m_ssh;
+    std::unique_ptr<piper::test::SshServer> m_server;
+    QString m_ended;
+};
+
+TEST_F(RemoteRunTest, WhatWasPreviewedIsLaunchedCollectedAndFetchedAgain) {
+    EXPECT_EQ(jobs().dump(), QStringLiteral("No jobs.\n"));
+    m_window->page(PageId::Runs)->findChild<QSpinBox*>()->setValue(4);
+    click("run.preview");
+    QDialog* dialog = nullptr;
+    ASSERT_TRUE(waitFor(
+        [&] {
+            dialog = m_window->findChild<QDialog*>(QStringLiteral("preview"));
+            return dialog != nullptr && dialog->isVisible();
+        },
+        120'000));
+    const auto text = [&](const char* name) {
+        return dialog->findChild<QPlainTextEdit*>(QString::fromLatin1(name))->toPlainText();
+    };
+    const std::string there = m_ssh.path("there").string();
+    EXPECT_THAT(text("preview.command").toStdString(), HasSubstr(there + "/worker/"));
+    const QString job =
+        text("preview.command").section(QStringLiteral("--job "), 1).section(u' ', 0, 0);
+    EXPECT_THAT(text("preview.script").toStdString(), HasSubstr(job.toStdString()));
+    EXPECT_TRUE(text("preview.ranks").startsWith(QStringLiteral("rank 0: node 0")));
+    EXPECT_FALSE(std::filesystem::exists(job.toStdString())) << "a preview starts nothing";
+    QTest::mouseClick(dialog->findChild<QPushButton*>(QStringLiteral("preview.run")),
+                      Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }, 180'000))
+        << runs().status().toStdString() << runs().log().toStdString();
+    EXPECT_TRUE(std::filesystem::exists(job.toStdString())) << "what was shown is what ran";
+    EXPECT_EQ(runs().progress().step, 4);
+    EXPECT_EQ(runs().loss().empty(), false);
+    EXPECT_EQ(runs().history().find(m_ended)->outcome, RunOutcome::Finished);
+    ASSERT_TRUE(waitFor([&] { return jobs().rowCount() == 1; }));
+    EXPECT_THAT(jobs().dump().toStdString(), HasSubstr("\tfinished\t4 / 4\t"));
+
+    child<QTabWidget>(PageId::Runs, "run.tabs")->setCurrentIndex(1);
+    child<QTableView>(PageId::Runs, "jobs")->selectRow(0);
+    const int before = runs().history().rowCount();
+    click("jobs.fetch");
+    ASSERT_TRUE(waitFor([&] { return runs().history().rowCount() > before; }));
+    EXPECT_THAT(jobs().status().toStdString(), HasSubstr("Fetched as run"));
+}
+
+TEST_F(RemoteRunTest, AJobOfAnEarlierWindowIsAttachedAndEnded) {
+    runs().start(100'000);
+    ASSERT_TRUE(waitFor([&] { return runs().progress().step >= 1; }, 180'000))
+        << runs().status().toStdString() << runs().log().toStdString();
+    const int seen = runs().progress().step;
+    runs().detach();
+    jobs().refresh();
+    ASSERT_TRUE(waitFor([&] { return jobs().going() == 1; }));
+    child<QTabWidget>(PageId::Runs, "run.tabs")->setCurrentIndex(1);
+    auto* table = child<QTableView>(PageId::Runs, "jobs");
+    table->setFocus();
+    QTest::keyClick(table, Qt::Key_Return);  // attaches
+    ASSERT_TRUE(runs().running());
+    ASSERT_TRUE(waitFor([&] { return runs().progress().step > seen; }));
+    click("jobs.cancel");
+    ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }));
+    EXPECT_EQ(runs().history().find(m_ended)->outcome, RunOutcome::Cancelled);
+    ASSERT_TRUE(waitFor([&] { return jobs().going() == 0; }));
 }
 
 }  // namespace

@@ -6,22 +6,25 @@
 #include <set>
 
 #include "app/workbench/settle.h"
-#include "sessions/local_connection.h"
 
 namespace piper::ui::test {
 
-WindowTest::WindowTest() : m_connection(openLocalConnection()) {
-    app::RunPlaces places;
-    places.worker = piper::test::program("piper-worker");
-    places.jobs_root = (m_directory.path() / "jobs").string();
-    places.workspace_file = [this] {
-        return QString::fromStdString((m_directory.path() / "runs.piper").string());
-    };
-    m_controller = std::make_unique<app::SessionRunController>(m_connection, places);
-    m_workbench = std::make_unique<Workbench>(m_executor, m_library, *m_controller);
-    m_workbench->sessions.push_back(std::make_unique<SessionViewModel>(
-        m_executor, QStringLiteral("This machine"),
-        [c = m_connection]() -> Result<std::shared_ptr<Connection>> { return c; }));
+WindowTest::WindowTest() {
+    qputenv("PIPER_JOBS", (m_directory.path() / "jobs").c_str());
+    restart();
+}
+
+void WindowTest::restart() {
+    if (m_window != nullptr) (void)settled();  // answers of the old one are not for the new
+    m_window.reset();
+    m_workbench.reset();
+    m_controller.reset();
+    m_controller =
+        std::make_unique<app::SessionRunController>(piper::test::program("piper-worker"));
+    m_workbench = std::make_unique<Workbench>(m_executor, m_library, *m_controller,
+                                              SessionStore(m_directory.path() / "sessions.json"));
+    m_workbench->runs.setDefaultWorkspace(
+        QString::fromStdString((m_directory.path() / "runs.piper").string()));
     m_window = std::make_unique<MainWindow>(*m_workbench);
 }
 

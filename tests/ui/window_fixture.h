@@ -14,13 +14,16 @@
 
 namespace piper::ui::test {
 
-/// The window over the program's own parts: threads, store, local session.
+/// The window over the program's own parts: threads, store, sessions. Jobs of
+/// this machine and the list of sessions lie in a directory of the test's own.
 class WindowTest : public ::testing::Test {
 protected:
     WindowTest();
     ~WindowTest() override;
 
     void open(const Plan& plan);
+    /// Another window in place of this one, as after a restart of the program.
+    void restart();
     /// Runs the event loop until the condition holds; fails the test after `timeout_ms`.
     bool waitFor(const std::function<bool()>& condition, int timeout_ms = 60'000);
     bool settled();
@@ -38,7 +41,6 @@ protected:
     piper::test::TemporaryDirectory m_directory;
     app::ThreadExecutor m_executor;
     app::StoreLibrary m_library;
-    std::shared_ptr<Connection> m_connection;
     std::unique_ptr<app::SessionRunController> m_controller;
     std::unique_ptr<Workbench> m_workbench;
     std::unique_ptr<MainWindow> m_window;

@@ -18,7 +18,9 @@ namespace piper::ui {
 /// the window's thread.
 class Executor {
 public:
-    enum class Lane { Interactive, Background };
+    /// Network: what may wait for a host or for its user's answer; each such request has a thread
+    /// of its own, so that nobody waits for a host that does not answer.
+    enum class Lane { Interactive, Background, Network };
     using OnWindow = std::function<void()>;
     struct Context {
         std::stop_token stop;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/model_card.h"
 
+#include <QStringList>
+
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
@@ -74,6 +76,89 @@ std::vector<CardRow> clusterCard(const ClusterSpec& cluster) {
              ? QStringLiteral("not measured")
              : QStringLiteral("measured %1").arg(text(cluster.curves.measured_at)),
          QStringLiteral("Whether curves measured on this cluster back the predictions.")});
+    return out;
+}
+
+namespace {
+
+void addPrograms(const HostFacts& facts, std::vector<CardRow>& out) {
+    const std::pair<const char*, const char*> programs[] = {
+        {"mpirun", "Starts the ranks of a run."},
+        {"srun", "Starts ranks inside an allocation of Slurm's."},
+        {"nvcc", "CUDA's compiler."},
+        {"nccl", "Carries what GPUs send each other."}};
+    for (const auto& [program, definition] : programs)
+        if (const auto found = facts.programs.find(program); found != facts.programs.end())
+            out.push_back({text(found->first), text(found->second).section(u'\n', 0, 0),
+                           QString::fromLatin1(definition)});
+}
+
+void addDevices(const HostFacts& facts, std::vector<CardRow>& out) {
+    if (facts.gpus.empty())
+        out.push_back({QStringLiteral("GPUs"), QStringLiteral("none found"), {}});
+    else
+        out.push_back({QStringLiteral("GPUs"),
+                       QStringLiteral("%1 × %2, %3, driver %4")
+                           .arg(facts.gpus.size())
+                           .arg(text(facts.gpus.front().name), bytesText(facts.gpus.front().memory),
+                                text(facts.gpus.front().driver)),
+                       QStringLiteral("As nvidia-smi lists them.")});
+    if (!facts.gpu_links.empty())
+        out.push_back({QStringLiteral("GPU links"), text(facts.gpu_links),
+                       QStringLiteral("As nvidia-smi topo -m draws them.")});
+    for (const NicFacts& nic : facts.nics) {
+        QString value = text(nic.kind);
+        if (nic.rate.value > 0) value += QStringLiteral(", ") + text(humanBytesPerSecond(nic.rate));
+        QStringList near;
+        for (const int gpu : nic.gpus_near) near << QString::number(gpu);
+        if (!near.isEmpty())
+            value += QStringLiteral(", next to GPU ") + near.join(QStringLiteral(", "));
+        out.push_back({text(nic.name), value,
+                       QStringLiteral("Network interface, with the GPUs on its PCIe switch.")});
+    }
+}
+
+void addSlurm(const HostFacts& facts, std::vector<CardRow>& out) {
+    for (const PartitionFacts& p : facts.partitions)
+        out.push_back({QStringLiteral("Partition %1").arg(text(p.name)),
+                       QStringLiteral("%1 nodes of %2 processors, %3, limit %4, %5%6")
+                           .arg(p.nodes)
+                           .arg(p.processors)
+                           .arg(bytesText(p.memory), text(p.time_limit), text(p.state),
+                                p.is_default ? QStringLiteral(" (default)") : QString()),
+                       text(p.gres)});
+    for (const std::string& one : facts.switches)
+        out.push_back({QStringLiteral("Switch"), text(one), {}});
+}
+
+}  // namespace
+
+std::vector<CardRow> hostCard(const HostFacts& facts) {
+    std::vector<CardRow> out;
+    out.push_back({QStringLiteral("Host"), text(facts.host), QStringLiteral("Its own name.")});
+    out.push_back(
+        {QStringLiteral("System"), text(facts.system), QStringLiteral("Its distribution.")});
+    out.push_back({QStringLiteral("Processors"),
+                   QStringLiteral("%1 × %2").arg(facts.processors).arg(text(facts.processor)),
+                   QStringLiteral("Hardware threads this user may run on.")});
+    out.push_back({QStringLiteral("Memory"), bytesText(facts.memory), {}});
+    if (facts.cores > 0)
+        out.push_back({QStringLiteral("Cores"),
+                       QStringLiteral("%1 on %2 sockets, %3 NUMA nodes")
+                           .arg(facts.cores)
+                           .arg(facts.sockets)
+                           .arg(facts.numa_nodes),
+                       {}});
+    addDevices(facts, out);
+    addPrograms(facts, out);
+    addSlurm(facts, out);
+    for (const ScratchFacts& s : facts.scratch)
+        out.push_back({QStringLiteral("Scratch"),
+                       QStringLiteral("%1, %2 free").arg(text(s.path), bytesText(s.free)),
+                       QStringLiteral("A directory that may be written.")});
+    for (const std::string& one : facts.missing)
+        out.push_back({QStringLiteral("Missing"), text(one),
+                       QStringLiteral("What could not be found out, and why.")});
     return out;
 }
 

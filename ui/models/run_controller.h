@@ -10,12 +10,24 @@
 #include "core/base/result.h"
 #include "core/plan/plan.h"
 #include "core/run/run.h"
+#include "sessions/session.h"
 
 namespace piper::ui {
 
+/// A plan to launch, or a job to take up again.
 struct RunRequest {
-    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<Session> session;
+    std::shared_ptr<const Plan> plan;  ///< null: the job of `job_directory` runs already
     qint64 steps = 20;
+    QString job_directory;  ///< on the session's host; empty: a new one
+    QString workspace;      ///< file the run is collected into
+};
+
+/// What would be launched; `request` launches exactly that.
+struct RunPreview {
+    LaunchPreview launch;
+    RunRequest request;
+    QString fault;  ///< why there is no preview, empty when there is
 };
 
 /// What is known of a run while it goes on.
@@ -34,18 +46,21 @@ struct RunEnd {
     QString reason;     ///< why it failed, in one sentence
 };
 
-/// Starts the plan's ranks through a session and reports; implemented over sessions in the
-/// program. Calls return at once; signals come on the window's thread.
+/// Starts the plan's ranks through a session, or takes up a job that runs, and reports;
+/// implemented over sessions in the program. Calls return at once; signals come on the window's
+/// thread. One run is watched at a time.
 class RunController : public QObject {
     Q_OBJECT
 public:
     using QObject::QObject;
     ~RunController() override = default;
 
-    /// Why this plan cannot be launched here, empty when it can. Pure: touches nothing outside.
-    [[nodiscard]] virtual QString whyNot(const Plan& plan) const = 0;
+    /// Why this plan cannot be launched there, empty when it can. Asks no host.
+    [[nodiscard]] virtual QString whyNot(const Plan& plan, const SessionConfig& where) const = 0;
     [[nodiscard]] virtual bool running() const = 0;
     virtual void start(const RunRequest& request) = 0;
+    /// previewed() follows; nothing is started.
+    virtual void preview(const RunRequest& request) = 0;
     /// Ends every rank; what was recorded is collected and finished() follows.
     virtual void cancel() = 0;
     /// Leaves the ranks running and stops watching; the job directory is kept for `attach`.
@@ -54,6 +69,7 @@ public:
 Q_SIGNALS:
     void progressed(const piper::ui::RunProgress& progress);
     void logged(const QString& lines);
+    void previewed(const piper::ui::RunPreview& preview);
     void finished(const piper::ui::RunEnd& end);
 };
 

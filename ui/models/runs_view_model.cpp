@@ -24,12 +24,14 @@ QString endText(const RunEnd& end) {
 }  // namespace
 
 RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
-                             RunController& controller, PlanViewModel& plan, QObject* parent)
+                             RunController& controller, PlanViewModel& plan,
+                             SessionsViewModel& sessions, QObject* parent)
     : QObject(parent),
       m_executor(executor),
       m_library(library),
       m_controller(controller),
       m_plan(plan),
+      m_sessions(sessions),
       m_status(QStringLiteral("Nothing is running.")) {
     connect(&controller, &RunController::progressed, this, &RunsViewModel::onProgress);
     connect(&controller, &RunController::finished, this, &RunsViewModel::onFinished);
@@ -38,24 +40,60 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
         if (m_log.size() > kLogLimit) m_log = m_log.right(kLogLimit / 2);
         Q_EMIT changed();
     });
+    connect(&controller, &RunController::previewed, this, [this](const RunPreview& preview) {
+        if (!running()) m_status = QStringLiteral("Nothing is running.");
+        Q_EMIT changed();
+        Q_EMIT previewed(preview);
+    });
     connect(&plan, &PlanViewModel::predictionChanged, this, &RunsViewModel::changed);
+    connect(&sessions, &SessionsViewModel::currentChanged, this, &RunsViewModel::changed);
+    connect(&sessions, &SessionsViewModel::changed, this, &RunsViewModel::changed);
 }
 
 QString RunsViewModel::whyNot() const {
     if (!m_plan.hasPlan()) return QStringLiteral("There is no plan.");
     if (!m_plan.violations().empty()) return text(m_plan.violations().front().message);
-    return m_controller.whyNot(m_plan.plan());
+    const SessionViewModel& where = m_sessions.current();
+    const QString refused = m_controller.whyNot(m_plan.plan(), where.config());
+    if (!refused.isEmpty() || where.session() != nullptr) return refused;
+    return QStringLiteral("session ‘%1’ is not connected.").arg(where.title());
+}
+
+QString RunsViewModel::targetWorkspace() const {
+    return m_workspace.isEmpty() ? m_default_workspace : m_workspace;
+}
+
+RunRequest RunsViewModel::requestOf(qint64 steps) const {
+    return {m_sessions.current().session(), m_plan.sharedPlan(), steps, {}, targetWorkspace()};
 }
 
 void RunsViewModel::start(qint64 steps) {
-    if (running() || !whyNot().isEmpty()) return;
+    if (whyNot().isEmpty()) start(requestOf(steps));
+}
+
+void RunsViewModel::start(const RunRequest& request) {
+    if (running()) return;
     m_progress = {};
-    m_progress.steps = static_cast<int>(steps);
+    m_progress.steps = static_cast<int>(request.steps);
     m_loss.clear();
     m_log.clear();
-    m_status = QStringLiteral("Starting…");
-    m_controller.start({m_plan.sharedPlan(), steps});
+    m_status = request.plan ? QStringLiteral("Starting…") : QStringLiteral("Attaching…");
+    m_controller.start(request);
     Q_EMIT changed();
+}
+
+void RunsViewModel::preview(qint64 steps) {
+    if (running() || !whyNot().isEmpty()) return;
+    m_status = QStringLiteral("Asking the host what would be launched…");
+    m_controller.preview(requestOf(steps));
+    Q_EMIT changed();
+}
+
+void RunsViewModel::attach(const QString& job_directory) {
+    const std::shared_ptr<Session> session = m_sessions.current().session();
+    if (session == nullptr) return;
+    if (running()) m_controller.detach();
+    start({session, nullptr, 0, job_directory, targetWorkspace()});
 }
 
 void RunsViewModel::cancel() {

@@ -9,6 +9,7 @@
 #include "ui/models/plan_view_model.h"
 #include "ui/models/run_controller.h"
 #include "ui/models/run_history_model.h"
+#include "ui/models/sessions_view_model.h"
 
 namespace piper::ui {
 
@@ -17,12 +18,13 @@ class RunsViewModel : public QObject {
     Q_OBJECT
 public:
     RunsViewModel(Executor& executor, const RunLibrary& library, RunController& controller,
-                  PlanViewModel& plan, QObject* parent = nullptr);
+                  PlanViewModel& plan, SessionsViewModel& sessions, QObject* parent = nullptr);
 
     [[nodiscard]] RunHistoryModel& history() { return m_history; }
     [[nodiscard]] const QString& workspace() const { return m_workspace; }
     [[nodiscard]] bool running() const { return m_controller.running(); }
-    /// Why the current plan cannot be launched here; empty when it can.
+    /// Why the current plan cannot be launched in the chosen session; empty when
+    /// it can.
     [[nodiscard]] QString whyNot() const;
     [[nodiscard]] const RunProgress& progress() const { return m_progress; }
     [[nodiscard]] const std::vector<QPointF>& loss() const { return m_loss; }
@@ -30,7 +32,19 @@ public:
     /// One sentence on the state of the last or current run.
     [[nodiscard]] const QString& status() const { return m_status; }
 
+    /// The file that runs are collected into while none is open.
+    void setDefaultWorkspace(const QString& path) { m_default_workspace = path; }
+    /// The open file, else the default one.
+    [[nodiscard]] QString targetWorkspace() const;
+
     void start(qint64 steps);
+    /// previewed() follows.
+    void preview(qint64 steps);
+    /// Launches what was previewed.
+    void start(const RunRequest& request);
+    /// Watches a job of the chosen session, which runs on; what is watched now is
+    /// left running.
+    void attach(const QString& job_directory);
     void cancel();
     void detach();
     /// Reads the history of a workspace file on the executor; failed() when it cannot.
@@ -42,8 +56,10 @@ Q_SIGNALS:
     /// A run ended and its workspace is open: its name there, empty when nothing was recorded.
     void runEnded(const QString& run);
     void failed(const QString& message);
+    void previewed(const piper::ui::RunPreview& preview);
 
 private:
+    [[nodiscard]] RunRequest requestOf(qint64 steps) const;
     void onProgress(const RunProgress& progress);
     void onFinished(const RunEnd& end);
 
@@ -51,8 +67,9 @@ private:
     const RunLibrary& m_library;
     RunController& m_controller;
     PlanViewModel& m_plan;
+    SessionsViewModel& m_sessions;
     RunHistoryModel m_history;
-    QString m_workspace;
+    QString m_workspace, m_default_workspace;
     QString m_pending_run;
     RunProgress m_progress;
     std::vector<QPointF> m_loss;

@@ -8,104 +8,200 @@
 namespace piper::ui {
 namespace {
 
-constexpr std::int64_t kFileLimit = 1 << 20;
-
-QString firstLine(const QString& s) {
-    return s.section(u'\n', 0, 0).trimmed();
-}
-
-QString askCommand(Connection& host, const std::vector<std::string>& argv,
-                   const std::stop_token& stop) {
-    const Result<CommandResult> result = host.run(argv, stop);
-    if (!result.ok()) return QStringLiteral("not available: ") + text(result.error().message);
-    if (result->exit_status != 0)
-        return QStringLiteral("not available: %1 ended with status %2")
-            .arg(text(argv.front()))
-            .arg(result->exit_status);
-    return text(result->output).trimmed();
-}
-
-QString askFile(Connection& host, const std::string& path) {
-    const Result<std::string> content = host.readFile(path, kFileLimit);
-    return content.ok() ? text(*content) : QString();
-}
-
-/// The value of the first "key : value" line.
-QString field(const QString& content, QLatin1String key) {
-    for (const QString& line : content.split(u'\n'))
-        if (line.startsWith(key)) return line.section(u':', 1).trimmed();
-    return {};
-}
-
-QString cpuText(Connection& host, const std::stop_token& stop) {
-    const QString model = field(askFile(host, "/proc/cpuinfo"), QLatin1String("model name"));
-    const QString cores = firstLine(askCommand(host, {"nproc"}, stop));
-    return QStringLiteral("%1 × %2").arg(cores, model.isEmpty() ? QStringLiteral("CPU") : model);
-}
-
-QString memoryText(Connection& host) {
-    const QString info = askFile(host, "/proc/meminfo");
-    const double total = field(info, QLatin1String("MemTotal")).section(u' ', 0, 0).toDouble();
-    const double free = field(info, QLatin1String("MemAvailable")).section(u' ', 0, 0).toDouble();
-    if (total <= 0) return QStringLiteral("not available: /proc/meminfo cannot be read");
-    return QStringLiteral("%1, %2 available")
-        .arg(bytesText(Bytes(total * 1024)), bytesText(Bytes(free * 1024)));
-}
-
-QString gpuText(Connection& host, const std::stop_token& stop) {
-    const QString said = askCommand(
-        host, {"nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"}, stop);
-    if (said.startsWith(QLatin1String("not available"))) return QStringLiteral("none found");
-    const QStringList gpus = said.split(u'\n', Qt::SkipEmptyParts);
-    return gpus.isEmpty() ? QStringLiteral("none found")
-                          : QStringLiteral("%1 × %2").arg(gpus.size()).arg(gpus.front());
+QString testNote(const SessionTest& test, const std::vector<std::string>& remarks) {
+    QString out = QStringLiteral("It works: %1. Our directory there: %2")
+                      .arg(text(test.system), text(test.directory));
+    for (const std::string& remark : remarks)
+        out += QStringLiteral("\nNot followed: ") + text(remark);
+    return out;
 }
 
 }  // namespace
 
-HostFacts readHostFacts(Connection& host, const std::stop_token& stop) {
-    HostFacts out;
-    const auto add = [&](const char* label, QString value, const char* definition) {
-        out.rows.push_back(
-            {QString::fromLatin1(label), std::move(value), QString::fromLatin1(definition)});
-    };
-    add("Host", firstLine(askCommand(host, {"uname", "-n"}, stop)), "Its own name.");
-    add("System", firstLine(askCommand(host, {"uname", "-srm"}, stop)), "Kernel and machine.");
-    add("Processors", cpuText(host, stop), "Cores this user may run on.");
-    add("Memory", memoryText(host), "Total and available now.");
-    add("GPUs", gpuText(host, stop), "As nvidia-smi lists them.");
-    add("MPI", firstLine(askCommand(host, {"mpirun", "--version"}, stop)),
-        "Starts the ranks of a run.");
-    add("Load", askFile(host, "/proc/loadavg").section(u' ', 0, 2),
-        "Runnable tasks, mean of 1, 5 and 15 minutes.");
+SessionViewModel::SessionViewModel(Executor& executor, PromptBoard& prompts, SessionConfig config,
+                                   QObject* parent)
+    : QObject(parent), m_executor(executor), m_prompts(prompts), m_config(std::move(config)) {}
+
+SessionViewModel::~SessionViewModel() {
+    release();
+}
+
+QString SessionViewModel::name() const {
+    return text(m_config.name);
+}
+
+QString SessionViewModel::title() const {
+    return m_config.isLocal() ? QStringLiteral("This machine") : name();
+}
+
+QString SessionViewModel::describe() const {
+    const LauncherOptions& launch = m_config.launch;
+    QString out = m_config.isLocal() ? QStringLiteral("local processes") : text(m_config.host);
+    out += QStringLiteral(" · ranks by ") + text(m_config.launcher);
+    if (!launch.hosts.empty()) {
+        QStringList hosts;
+        for (const std::string& host : launch.hosts) hosts << text(host);
+        out += QStringLiteral(" over ") + hosts.join(QStringLiteral(", "));
+    }
+    if (!launch.partition.empty()) out += QStringLiteral(" · partition ") + text(launch.partition);
+    if (!launch.allocation.empty())
+        out += QStringLiteral(" · allocation ") + text(launch.allocation);
     return out;
 }
 
-SessionViewModel::SessionViewModel(Executor& executor, QString name, Opener opener, QObject* parent)
-    : QObject(parent), m_executor(executor), m_name(std::move(name)), m_opener(std::move(opener)) {}
+QString SessionViewModel::stateText() const {
+    if (!m_activity.isEmpty()) return m_activity;
+    switch (m_state) {
+        case State::Closed:
+            return QStringLiteral("not connected");
+        case State::Opening:
+            return QStringLiteral("connecting…");
+        case State::Open:
+            return m_config.isLocal() ? QStringLiteral("ready") : QStringLiteral("connected");
+        case State::Failed:
+            return QStringLiteral("failed");
+    }
+    return {};
+}
+
+QString SessionViewModel::dump() const {
+    QString out = QStringLiteral("%1 [%2] %3\n").arg(title(), stateText(), describe());
+    if (m_fault) out += QStringLiteral("fault: ") + errorText(*m_fault) + u'\n';
+    if (!m_note.isEmpty()) out += QStringLiteral("note: ") + m_note + u'\n';
+    for (const CardRow& row : m_facts) out += QStringLiteral("%1: %2\n").arg(row.label, row.value);
+    if (m_cluster) out += QStringLiteral("cluster: ") + text(m_cluster->name) + u'\n';
+    if (!m_cluster_fault.isEmpty()) out += QStringLiteral("no cluster: ") + m_cluster_fault + u'\n';
+    return out;
+}
+
+QString SessionViewModel::topic() const {
+    return QStringLiteral("session:") + name();
+}
+
+void SessionViewModel::begin(const QString& activity) {
+    m_activity = activity;
+    m_fault.reset();
+    m_note.clear();
+    Q_EMIT changed();
+}
+
+SessionViewModel::Discovered SessionViewModel::discoverOn(Session& session) {
+    const Result<HostFacts> facts = discoverHost(session.connection());
+    if (!facts.ok()) return std::make_shared<Result<Discovery>>(facts.error());
+    Discovery out;
+    out.facts = hostCard(*facts);
+    Result<ClusterSpec> cluster = proposeCluster(*facts);
+    if (cluster.ok())
+        out.cluster = std::move(cluster).value();
+    else
+        out.cluster_fault = errorText(cluster.error());
+    return std::make_shared<Result<Discovery>>(std::move(out));
+}
 
 void SessionViewModel::open() {
-    if (m_state == State::Opening) return;
+    if (m_state == State::Opening || m_state == State::Open) return;
+    m_prompter = m_prompts.prompterFor(name());
     m_state = State::Opening;
-    m_fault.clear();
-    m_executor.submit(QStringLiteral("session:") + m_name, Executor::Lane::Background,
-                      [opener = m_opener, current = m_connection,
+    m_executor.submit(topic(), Executor::Lane::Network,
+                      [config = m_config, prompter = m_prompter,
                        this](const Executor::Context& context) -> Executor::OnWindow {
-                          Result<std::shared_ptr<Connection>> opened =
-                              current ? Result<std::shared_ptr<Connection>>(current) : opener();
-                          HostFacts facts;
-                          if (opened.ok()) facts = readHostFacts(**opened, context.stop);
-                          return [opened = std::move(opened), facts = std::move(facts), this] {
-                              m_state = opened.ok() ? State::Open : State::Failed;
-                              if (opened.ok())
-                                  m_connection = *opened;
-                              else
-                                  m_fault = errorText(opened.error());
-                              m_facts = facts;
-                              Q_EMIT changed();
-                          };
+                          Result<std::shared_ptr<Session>> opened =
+                              Session::open(config, prompter, context.stop);
+                          if (!opened.ok()) return [opened, this] { takeOpened(opened); };
+                          context.post([opened, this] { takeOpened(opened); });
+                          return [found = discoverOn(**opened), this] { takeDiscovery(found); };
                       });
+    begin(QStringLiteral("connecting…"));
+}
+
+void SessionViewModel::takeOpened(Result<std::shared_ptr<Session>> result) {
+    m_activity.clear();
+    if (!result.ok()) {
+        m_state = State::Failed;
+        m_fault = result.error();
+        Q_EMIT changed();
+        return;
+    }
+    m_state = State::Open;
+    m_session = std::move(result).value();
+    m_activity = QStringLiteral("asking the host…");
     Q_EMIT changed();
+    Q_EMIT opened();
+}
+
+void SessionViewModel::takeDiscovery(const Discovered& found) {
+    m_activity.clear();
+    if (found->ok()) {
+        Discovery& discovery = **found;
+        m_facts = std::move(discovery.facts);
+        m_cluster = std::move(discovery.cluster);
+        m_cluster_fault = std::move(discovery.cluster_fault);
+    } else {
+        m_fault = found->error();
+    }
+    Q_EMIT changed();
+}
+
+void SessionViewModel::discover() {
+    if (m_session == nullptr || busy()) return;
+    m_executor.submit(topic(), Executor::Lane::Network,
+                      [session = m_session, this](const Executor::Context&) -> Executor::OnWindow {
+                          return [found = discoverOn(*session), this] { takeDiscovery(found); };
+                      });
+    begin(QStringLiteral("asking the host…"));
+}
+
+void SessionViewModel::test() {
+    if (busy()) return;
+    if (m_session == nullptr) m_prompter = m_prompts.prompterFor(name());
+    m_executor.submit(topic(), Executor::Lane::Network,
+                      [config = m_config, prompter = m_prompter, session = m_session,
+                       this](const Executor::Context& context) mutable -> Executor::OnWindow {
+                          const auto ask = [&]() -> Result<QString> {
+                              if (session == nullptr) {
+                                  PIPER_ASSIGN(session,
+                                               Session::open(config, prompter, context.stop));
+                              }
+                              PIPER_ASSIGN(const SessionTest test, session->test());
+                              return testNote(test, session->remarks());
+                          };
+                          const Result<QString> note = ask();
+                          session.reset();
+                          return [note, this] { takeTest(note); };
+                      });
+    begin(QStringLiteral("testing…"));
+}
+
+void SessionViewModel::takeTest(const Result<QString>& note) {
+    m_activity.clear();
+    if (note.ok()) {
+        m_note = *note;
+        if (m_state == State::Failed) m_state = State::Closed;
+    } else {
+        m_fault = note.error();
+        if (m_session == nullptr) m_state = State::Failed;
+    }
+    Q_EMIT changed();
+}
+
+void SessionViewModel::close() {
+    release();
+    m_state = State::Closed;
+    begin({});
+}
+
+void SessionViewModel::release() {
+    if (m_prompter != nullptr) m_prompter->close();
+    m_prompter.reset();
+    m_executor.cancel(topic());
+    if (m_session == nullptr) return;
+    // Saying good-bye to a host may take a moment.
+    m_executor.submit(topic(), Executor::Lane::Network,
+                      [session = std::move(m_session)](const Executor::Context&) mutable {
+                          session.reset();
+                          return Executor::OnWindow();
+                      });
+    m_session.reset();
 }
 
 }  // namespace piper::ui

@@ -2,54 +2,95 @@
 #pragma once
 
 #include <QObject>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "sessions/connection.h"
+#include "sessions/host_facts.h"
+#include "sessions/session.h"
 #include "ui/models/executor.h"
 #include "ui/models/model_card.h"
+#include "ui/models/prompt_board.h"
 
 namespace piper::ui {
 
-/// What a host said of itself, in the order of the page. A fact that could not be had says why.
-struct HostFacts {
-    std::vector<CardRow> rows;
-};
-
-/// Asks a host, local or remote; blocks, so for the executor only.
-[[nodiscard]] HostFacts readHostFacts(Connection& connection, const std::stop_token& stop);
-
-/// One session behind sessions/connection.h.
+/// One session of the store: its connection, what the host says of itself, and what went wrong.
 class SessionViewModel : public QObject {
     Q_OBJECT
 public:
     enum class State { Closed, Opening, Open, Failed };
-    /// Opens the connection; called on the executor.
-    using Opener = std::function<Result<std::shared_ptr<Connection>>()>;
 
-    SessionViewModel(Executor& executor, QString name, Opener opener, QObject* parent = nullptr);
+    /// Executor and board must outlive it.
+    SessionViewModel(Executor& executor, PromptBoard& prompts, SessionConfig config,
+                     QObject* parent = nullptr);
+    /// Lets go of the connection; what the host still asks is refused.
+    ~SessionViewModel() override;
 
-    [[nodiscard]] const QString& name() const { return m_name; }
+    [[nodiscard]] const SessionConfig& config() const { return m_config; }
+    [[nodiscard]] QString name() const;
+    /// "This machine", or the name.
+    [[nodiscard]] QString title() const;
+    /// "user@host, sbatch on partition gpu"
+    [[nodiscard]] QString describe() const;
     [[nodiscard]] State state() const { return m_state; }
-    [[nodiscard]] const QString& fault() const { return m_fault; }
-    [[nodiscard]] const std::vector<CardRow>& facts() const { return m_facts.rows; }
-    [[nodiscard]] std::shared_ptr<Connection> connection() const { return m_connection; }
+    /// "connected", "connecting…", with what is being done.
+    [[nodiscard]] QString stateText() const;
+    [[nodiscard]] bool busy() const { return !m_activity.isEmpty(); }
+    /// Why the last thing asked for failed.
+    [[nodiscard]] const std::optional<Error>& fault() const { return m_fault; }
+    /// What the last test found.
+    [[nodiscard]] const QString& note() const { return m_note; }
+    [[nodiscard]] const std::vector<CardRow>& facts() const { return m_facts; }
+    /// The cluster the host proposes; null before discovery, or when clusterFault() says why not.
+    [[nodiscard]] const std::optional<ClusterSpec>& cluster() const { return m_cluster; }
+    [[nodiscard]] const QString& clusterFault() const { return m_cluster_fault; }
+    /// Null unless open.
+    [[nodiscard]] const std::shared_ptr<Session>& session() const { return m_session; }
+
+    /// Everything above as text.
+    [[nodiscard]] QString dump() const;
 
 public Q_SLOTS:
+    /// Connects, then asks the host what it is.
     void open();
+    /// Also while it connects: what the host asks is refused.
+    void close();
+    /// Does the way work? Connects for it and lets go again, unless it is open.
+    void test();
+    /// Asks the host again.
+    void discover();
 
 Q_SIGNALS:
     void changed();
+    void opened();  ///< session() is there
 
 private:
+    struct Discovery {
+        std::vector<CardRow> facts;
+        std::optional<ClusterSpec> cluster;
+        QString cluster_fault;
+    };
+    using Discovered = std::shared_ptr<Result<Discovery>>;
+    static Discovered discoverOn(Session& session);
+    void begin(const QString& activity);
+    void takeOpened(Result<std::shared_ptr<Session>> result);
+    void takeDiscovery(const Discovered& found);
+    void takeTest(const Result<QString>& note);
+    [[nodiscard]] QString topic() const;
+    void release();
+
     Executor& m_executor;
-    QString m_name;
-    Opener m_opener;
+    PromptBoard& m_prompts;
+    SessionConfig m_config;
     State m_state = State::Closed;
-    QString m_fault;
-    HostFacts m_facts;
-    std::shared_ptr<Connection> m_connection;
+    QString m_activity;
+    std::optional<Error> m_fault;
+    QString m_note;
+    std::vector<CardRow> m_facts;
+    std::optional<ClusterSpec> m_cluster;
+    QString m_cluster_fault;
+    std::shared_ptr<PromptBoard::Prompter> m_prompter;
+    std::shared_ptr<Session> m_session;
 };
 
 }  // namespace piper::ui

@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "ui/models/export_view_model.h"
+#include "ui/models/jobs_model.h"
 #include "ui/models/pair_view_model.h"
 #include "ui/models/pinned_plans_model.h"
 #include "ui/models/plan_view_model.h"
 #include "ui/models/runs_view_model.h"
 #include "ui/models/schedule_view_model.h"
 #include "ui/models/search_view_model.h"
-#include "ui/models/session_view_model.h"
+#include "ui/models/sessions_view_model.h"
 
 namespace piper::ui {
 
 /// Everything the window shows, without a window: what the pages are given. Executor, library and
 /// controller outlive it.
 struct Workbench {
-    Workbench(Executor& executor_in, const RunLibrary& library, RunController& controller)
+    Workbench(Executor& executor_in, const RunLibrary& library, RunController& controller,
+              SessionStore store)
         : executor(executor_in),
+          sessions(executor, std::move(store)),
           plan(executor),
           pinned(plan),
           search(executor),
           schedule(executor, plan),
-          runs(executor, library, controller, plan),
+          runs(executor, library, controller, plan, sessions),
+          jobs(executor, sessions),
           pair(executor, library, plan),
           exporting(executor, plan) {}
 
     Executor& executor;
+    SessionsViewModel sessions;
     PlanViewModel plan;
     PinnedPlansModel pinned;
     SearchViewModel search;
     ScheduleViewModel schedule;
     RunsViewModel runs;
+    JobsModel jobs;
     PairViewModel pair;
     ExportViewModel exporting;
-    std::vector<std::unique_ptr<SessionViewModel>> sessions;  ///< the first is this machine
     QString local_plan;  ///< file of a plan this machine can run, empty without one
 };
 

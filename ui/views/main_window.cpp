@@ -18,6 +18,7 @@
 #include "ui/views/explore_page.h"
 #include "ui/views/export_page.h"
 #include "ui/views/plan_page.h"
+#include "ui/views/prompt_dialog.h"
 #include "ui/views/runs_page.h"
 #include "ui/views/schedule_page.h"
 #include "ui/views/sessions_page.h"
@@ -54,6 +55,7 @@ MainWindow::MainWindow(Workbench& workbench, QWidget* parent)
     setCentralWidget(body);
     for (int i = 0; i < kNumPages; ++i) m_stack->addWidget(new QWidget(m_stack));
     connectModels();
+    new PromptPresenter(workbench.sessions.prompts(), *this);
     resize(1600, 900);
     showPage(PageId::Plan);
 }
@@ -115,10 +117,16 @@ void MainWindow::connectModels() {
     });
 }
 
+QWidget* MainWindow::makeSessionsPage() {
+    auto* sessions = new SessionsPage(m_workbench);
+    connect(sessions, &SessionsPage::clusterTaken, this, [this] { showPage(PageId::Plan); });
+    return sessions;
+}
+
 QWidget* MainWindow::makePage(PageId id) {
     switch (id) {
         case PageId::Sessions:
-            return new SessionsPage(m_workbench);
+            return makeSessionsPage();
         case PageId::Plan:
             return new PlanPage(m_workbench);
         case PageId::Explore: {
@@ -192,15 +200,20 @@ MainWindow::OnClose MainWindow::askUser() {
     return box.clickedButton() == stop ? OnClose::StopRun : OnClose::StayOpen;
 }
 
+void MainWindow::acceptClose(QCloseEvent& event) {
+    m_workbench.sessions.prompts().refuseAll();  // nobody is there to answer any more
+    event.accept();
+}
+
 void MainWindow::closeEvent(QCloseEvent* event) {
     if (!m_workbench.runs.running()) {
-        event->accept();
+        acceptClose(*event);
         return;
     }
     switch (ask_on_close()) {
         case OnClose::KeepRunning:
             m_workbench.runs.detach();
-            event->accept();
+            acceptClose(*event);
             return;
         case OnClose::StopRun:
             // The window closes by itself once the ranks have ended and their files are collected.

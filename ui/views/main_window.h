@@ -39,6 +39,8 @@ private:
     void drawIcons();
     void connectModels();
     [[nodiscard]] QWidget* makePage(PageId page);
+    [[nodiscard]] QWidget* makeSessionsPage();
+    void acceptClose(QCloseEvent& event);
     void runEnded(const QString& run);
     [[nodiscard]] OnClose askUser();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/views/runs_page.h"
 
+#include <QComboBox>
 #include <QFileDialog>
 #include <QFontDatabase>
 #include <QHeaderView>
@@ -11,17 +12,21 @@
 #include <QScrollBar>
 #include <QSpinBox>
 #include <QSplitter>
+#include <QTabWidget>
 #include <QTableView>
 #include <QVBoxLayout>
 #include <cmath>
 
 #include "ui/models/text_format.h"
 #include "ui/plots/line_plot.h"
+#include "ui/views/jobs_panel.h"
+#include "ui/views/launch_preview.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
 namespace {
 
+constexpr int kSessionWidth = 150;
 constexpr int kDefaultSteps = 20;
 constexpr int kMostSteps = 1'000'000;
 
@@ -60,12 +65,25 @@ RunsPage::RunsPage(Workbench& workbench, QWidget* parent)
     live->setStretchFactor(0, 3);
     live->setStretchFactor(1, 2);
     page->addWidget(live, 1);
-    page->addWidget(makeHistory(), 1);
+    m_tabs = new QTabWidget(this);
+    m_tabs->setObjectName(QStringLiteral("run.tabs"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(makeHistory(), QStringLiteral("&History"));
+    m_tabs->addTab(new JobsPanel(workbench, this), QStringLiteral("&Jobs"));
+    page->addWidget(m_tabs, 1);
 
+    connect(&workbench.runs, &RunsViewModel::previewed, this, &RunsPage::showPreview);
+    connect(&workbench.sessions, &SessionsViewModel::listChanged, this, &RunsPage::takeSessions);
+    connect(&workbench.sessions, &SessionsViewModel::currentChanged, this, &RunsPage::takeSessions);
+    connect(&workbench.sessions, &SessionsViewModel::changed, this, &RunsPage::takeSessions);
+    connect(&workbench.jobs, &JobsModel::changed, this, &RunsPage::takeJobs);
     connect(&workbench.runs, &RunsViewModel::changed, this, &RunsPage::take);
     connect(&workbench.runs, &RunsViewModel::historyChanged, this, &RunsPage::takeHistory);
+    workbench.sessions.local().open();
+    takeSessions();
     take();
     takeHistory();
+    takeJobs();
 }
 
 QWidget* RunsPage::makeControls() {
@@ -73,9 +91,13 @@ QWidget* RunsPage::makeControls() {
     auto* layout = new QHBoxLayout(bar);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(kSpacing);
-    m_run = new QPushButton(QStringLiteral("Run"), bar);
+    m_run = new QPushButton(QStringLiteral("&Run"), bar);
     m_run->setObjectName(QStringLiteral("run"));
-    m_cancel = new QPushButton(QStringLiteral("Cancel"), bar);
+    m_preview = new QPushButton(QStringLiteral("&Preview…"), bar);
+    m_preview->setObjectName(QStringLiteral("run.preview"));
+    m_preview->setToolTip(
+        QStringLiteral("Command, script, rank map and warnings; nothing is started"));
+    m_cancel = new QPushButton(QStringLiteral("&Cancel"), bar);
     m_cancel->setObjectName(QStringLiteral("cancel"));
     m_steps = new QSpinBox(bar);
     m_steps->setRange(1, kMostSteps);
@@ -90,7 +112,9 @@ QWidget* RunsPage::makeControls() {
     m_status->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     m_numbers = makeLabel({}, "section", bar);
     m_numbers->setObjectName(QStringLiteral("run.numbers"));
+    layout->addWidget(makeSessionChoice(bar));
     layout->addWidget(m_run);
+    layout->addWidget(m_preview);
     layout->addWidget(m_steps);
     layout->addWidget(m_cancel);
     layout->addWidget(m_progress);
@@ -98,17 +122,69 @@ QWidget* RunsPage::makeControls() {
     layout->addWidget(m_numbers);
     connect(m_run, &QPushButton::clicked, this,
             [this] { m_workbench.runs.start(m_steps->value()); });
+    connect(m_preview, &QPushButton::clicked, this,
+            [this] { m_workbench.runs.preview(m_steps->value()); });
     connect(m_cancel, &QPushButton::clicked, &m_workbench.runs, &RunsViewModel::cancel);
     return bar;
+}
+
+QWidget* RunsPage::makeSessionChoice(QWidget* parent) {
+    auto* box = new QWidget(parent);
+    auto* layout = new QHBoxLayout(box);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    m_session = new QComboBox(box);
+    m_session->setObjectName(QStringLiteral("run.session"));
+    m_session->setAccessibleName(QStringLiteral("Session to run in"));
+    m_session->setToolTip(QStringLiteral("Where the plan runs; Sessions adds more"));
+    m_session->setMinimumWidth(kSessionWidth);
+    m_connect = new QPushButton(QStringLiteral("C&onnect"), box);
+    m_connect->setObjectName(QStringLiteral("run.connect"));
+    layout->addWidget(m_session);
+    layout->addWidget(m_connect);
+    connect(m_session, &QComboBox::activated, this, [this](int index) {
+        m_workbench.sessions.select(m_session->itemData(index).toString());
+    });
+    connect(m_connect, &QPushButton::clicked, this,
+            [this] { m_workbench.sessions.current().open(); });
+    return box;
+}
+
+void RunsPage::takeSessions() {
+    const SessionsViewModel& sessions = m_workbench.sessions;
+    const QSignalBlocker quiet(m_session);
+    m_session->clear();
+    for (const auto& session : sessions.all()) {
+        m_session->addItem(session->title(), session->name());
+        if (session.get() == &sessions.current())
+            m_session->setCurrentIndex(m_session->count() - 1);
+    }
+    const SessionViewModel& current = sessions.current();
+    m_connect->setVisible(current.session() == nullptr);
+    m_connect->setEnabled(!current.busy());
+    m_connect->setText(current.busy() ? current.stateText() : QStringLiteral("C&onnect"));
+}
+
+void RunsPage::takeJobs() {
+    const int going = m_workbench.jobs.going();
+    m_tabs->setTabText(
+        1, going > 0 ? QStringLiteral("&Jobs (%1 go on)").arg(going) : QStringLiteral("&Jobs"));
+}
+
+void RunsPage::showPreview(const RunPreview& preview) {
+    auto* dialog = new LaunchPreviewDialog(preview, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    connect(dialog, &QDialog::accepted, this,
+            [this, request = preview.request] { m_workbench.runs.start(request); });
+    dialog->open();
 }
 
 QWidget* RunsPage::makeHistory() {
     auto* box = new QWidget(this);
     auto* layout = new QVBoxLayout(box);
-    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setContentsMargins(0, 4, 0, 0);
     layout->setSpacing(4);
     auto* heading = new QHBoxLayout;
-    heading->addWidget(makeLabel(QStringLiteral("History"), "section", box));
     m_workspace = makeLabel({}, "faint", box);
     heading->addWidget(m_workspace, 1);
     auto* open = new QPushButton(QStringLiteral("Open workspace…"), box);
@@ -145,6 +221,7 @@ void RunsPage::take() {
     const bool running = runs.running();
     const QString why_not = running ? QString() : runs.whyNot();
     m_run->setEnabled(!running && why_not.isEmpty());
+    m_preview->setEnabled(!running && why_not.isEmpty());
     m_cancel->setEnabled(running);
     m_why_not->setVisible(!why_not.isEmpty());
     m_local->setVisible(!why_not.isEmpty() && !m_workbench.local_plan.isEmpty());

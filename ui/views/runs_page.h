@@ -5,18 +5,21 @@
 
 #include "ui/models/workbench.h"
 
+class QComboBox;
 class QLabel;
 class QPlainTextEdit;
 class QProgressBar;
 class QPushButton;
 class QSpinBox;
+class QTabWidget;
 class QTableView;
 
 namespace piper::ui {
 
 class LinePlot;
 
-/// Launches the current plan, shows how it goes, and the history of the workspace file.
+/// Launches the current plan in a session, shows how it goes, the jobs of the session and the
+/// history of the workspace file.
 class RunsPage : public QWidget {
     Q_OBJECT
 public:
@@ -28,16 +31,23 @@ Q_SIGNALS:
 
 private:
     QWidget* makeControls();
+    QWidget* makeSessionChoice(QWidget* parent);
     QWidget* makeHistory();
     void take();
     void takeHistory();
+    void takeSessions();
+    void takeJobs();
+    void showPreview(const RunPreview& preview);
     void showLoss();
     void chooseWorkspace();
     void chooseRow(const QModelIndex& index);
 
     Workbench& m_workbench;
+    QComboBox* m_session = nullptr;
+    QPushButton* m_connect = nullptr;
     QSpinBox* m_steps = nullptr;
     QPushButton* m_run = nullptr;
+    QPushButton* m_preview = nullptr;
     QPushButton* m_cancel = nullptr;
     QProgressBar* m_progress = nullptr;
     QLabel* m_why_not = nullptr;
@@ -49,6 +59,7 @@ private:
     qsizetype m_log_shown = 0;
     QLabel* m_workspace = nullptr;
     QTableView* m_history = nullptr;
+    QTabWidget* m_tabs = nullptr;
 };
 
 }  // namespace piper::ui
