@@ -19,17 +19,18 @@ Result<std::unique_ptr<Transport>> makeTransport() {
 }
 
 void printExplanation(const Json& document) {
+    if (document.contains("auto"))
+        fmt::print("auto takes {}\n", document.at("auto").at("why").get<std::string>());
     fmt::print("{}\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
                document.at("why").get<std::string>(), "algorithm", "ms", "link", "messages",
                "inside", "node MB", "rank msg");
     for (const Json& e : document.at("algorithms"))
-        fmt::print("{:<12} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9}\n",
-                   e.at("algorithm").get<std::string>(), 1e3 * e.at("seconds").get<double>(),
-                   1e3 * e.at("link_seconds").get<double>(),
-                   1e3 * e.at("message_seconds").get<double>(),
-                   1e3 * e.at("local_seconds").get<double>(),
-                   1e-6 * e.at("busiest_node_bytes").get<double>(),
-                   e.at("rank_messages").get<std::int64_t>());
+        fmt::print(
+            "{:<12} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.0f}\n",
+            e.at("algorithm").get<std::string>(), 1e3 * e.at("seconds").get<double>(),
+            1e3 * e.at("link_seconds").get<double>(), 1e3 * e.at("message_seconds").get<double>(),
+            1e3 * e.at("local_seconds").get<double>(),
+            1e-6 * e.at("busiest_node_bytes").get<double>(), e.at("rank_messages").get<double>());
 }
 
 void print(const Json& document) {
@@ -45,6 +46,19 @@ void print(const Json& document) {
                 document.at("node_limit").get<std::int64_t>(), document.at("zipf").get<double>(),
                 document.at("wire").get<std::string>()),
             document.at("results"));
+        return;
+    }
+    if (document.at("bench") == "tune") {
+        for (const Json& s : document.at("settings"))
+            printContest(
+                fmt::format("{} ranks on {} nodes, rows of {:.0f} B, top-{}, node limit {}, "
+                            "imbalance {:.2f}",
+                            document.at("ranks").get<std::int64_t>(),
+                            document.at("nodes").get<std::int64_t>(),
+                            s.at("row_bytes").get<double>(), s.at("topk").get<std::int64_t>(),
+                            s.at("node_limit").get<std::int64_t>(),
+                            s.at("imbalance").get<double>()),
+                s.at("results"));
         return;
     }
     for (const Json& size : document.at("sizes"))
@@ -98,20 +112,35 @@ int main(int argc, char** argv) {
         "pairs", "The same bytes between all pairs: vendor, flat, node, rail, node_pair");
     CLI::App* explain = app.add_subcommand(
         "explain", "What each algorithm would take for the tokens of moe, and which link limits");
+    CLI::App* tune = app.add_subcommand(
+        "tune",
+        "moe under every combination of settings, into the measured table of a cluster file, by "
+        "which a plan's auto chooses");
+    tune->add_option("--cluster", options.cluster, "Cluster file (piperctl calibrate makes one)")
+        ->required();
+    tune->add_option("--hiddens", options.hiddens, "Floats of a row")->delimiter(',');
+    tune->add_option("--topks", options.topks)->delimiter(',');
+    tune->add_option("--node-limits", options.node_limits)->delimiter(',');
+    tune->add_option("--zipfs", options.zipfs)->delimiter(',');
+    explain->add_option("--cluster", options.cluster,
+                        "Cluster file: its links, and what a plan's auto takes by its table");
     explain->add_option("--message-us", options.message_us, "A rank's time for one message");
-    for (CLI::App* one : {moe, pairs, explain}) {
+    for (CLI::App* one : {moe, pairs, explain, tune}) {
         one->add_flag("--json", json, "One JSON document on standard output");
-        one->add_option("--pairs", options.pairs, "Rounds")->check(CLI::Range(1, 10000));
         one->add_option("--rate-mbit", options.rate_mbit, "Link of a node, for the bound");
+        if (one == explain) continue;  // times nothing and always names every algorithm
+        one->add_option("--pairs", options.pairs, "Rounds")->check(CLI::Range(1, 10000));
+        if (one == tune) continue;
         one->add_option("--algorithms", options.algorithms, "The first is the baseline")
             ->delimiter(',');
     }
     const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
-    for (CLI::App* one : {moe, explain}) {
+    for (CLI::App* one : {moe, explain, tune}) {
         one->add_option("--tokens", options.tokens, "Of each rank")->check(positive);
+        one->add_option("--experts", options.experts, "Of all ranks")->check(positive);
+        if (one == tune) continue;
         one->add_option("--hidden", options.hidden, "Floats of a row")->check(positive);
         one->add_option("--topk", options.topk)->check(positive);
-        one->add_option("--experts", options.experts, "Of all ranks")->check(positive);
         one->add_option("--node-limit", options.node_limit, "Nodes a token may reach, 0: any");
         one->add_option("--zipf", options.zipf, "Exponent of the experts' popularity");
         one->add_option("--wire", options.wire, "fp32, bf16 or fp8");
@@ -121,6 +150,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     return runBench(moe->parsed()       ? benchMoe
                     : explain->parsed() ? explainMoe
+                    : tune->parsed()    ? tuneMoe
                                         : benchPairs,
                     options, json);
 }

@@ -5,8 +5,9 @@
 #include <random>
 
 #include "app/alltoall/bench.h"
-#include "app/alltoall/contest.h"
+#include "app/files/files.h"
 #include "core/base/cast.h"
+#include "core/base/json.h"
 #include "kernels/alltoall/selector.h"
 #include "kernels/alltoall/token_exchange.h"
 
@@ -137,6 +138,33 @@ private:
     std::unique_ptr<TokenExchange> m_exchange;
 };
 
+/// Owners of the slots of every rank's tokens.
+Result<SlotOwners> gatherOwners(Communicator& world, const BenchOptions& o, const Tokens& tokens) {
+    std::vector<std::int32_t> all(tokens.places.size() * at(world.size()));
+    PIPER_TRY(world.allGather(std::as_bytes(std::span(tokens.places)),
+                              std::as_writable_bytes(std::span(all))));
+    SlotOwners owners;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (i % tokens.places.size() == 0) owners.emplace_back();
+        owners.back().push_back(all[i] / (o.experts / world.size()));
+    }
+    return owners;
+}
+
+/// Rows that reach the hottest rank, over the mean.
+Result<double> imbalance(Communicator& world, const BenchOptions& o, const Tokens& tokens) {
+    std::vector<double> rows(at(world.size()), 0.0);
+    for (const std::int32_t place : tokens.places)
+        rows[at(place / (o.experts / world.size()))] += 1;
+    PIPER_TRY(world.allReduceSum(std::span<double>(rows)));
+    const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+    return *std::ranges::max_element(rows) * static_cast<double>(world.size()) / sum;
+}
+
+std::int64_t reach(const BenchOptions& o, std::int64_t nodes) {
+    return o.node_limit > 0 ? std::min(o.node_limit, nodes) : nodes;
+}
+
 Status checkOptions(const Communicator& world, const BenchOptions& o) {
     if (o.experts % world.size() != 0)
         return fail(ErrorCode::InvalidInput, "--experts {} over {} ranks: not the same number each",
@@ -153,11 +181,10 @@ Status checkOptions(const Communicator& world, const BenchOptions& o) {
 
 }  // namespace
 
-Result<Json> benchMoe(Communicator& world, const BenchOptions& o) {
+Result<MoeContest> holdMoeContest(Communicator& world, const BenchOptions& o,
+                                  std::vector<std::string> names) {
     PIPER_TRY(checkOptions(world, o));
     const Tokens tokens = makeTokens(world, o);
-    std::vector<std::string> names = o.algorithms;
-    if (names.empty()) names = {"vendor", "flat", "node", "rank_dedup", "node_dedup"};
     // The baseline a second time: what ratios mean nothing.
     names.insert(names.begin() + 1, names.front());
     std::vector<std::unique_ptr<MoeRun>> runs;
@@ -173,8 +200,16 @@ Result<Json> benchMoe(Communicator& world, const BenchOptions& o) {
             {name, [&run] { return run.pass([](Matrix, std::span<const std::int64_t>) {}); }});
     }
     contestants[1].name += " (again)";
-    PIPER_ASSIGN(const std::vector<ContestResult> results,
-                 holdContest(world, contestants, o.pairs));
+    MoeContest out;
+    PIPER_ASSIGN(out.imbalance, imbalance(world, o, tokens));
+    PIPER_ASSIGN(out.results, holdContest(world, contestants, o.pairs));
+    return out;
+}
+
+Result<Json> benchMoe(Communicator& world, const BenchOptions& o) {
+    std::vector<std::string> names = o.algorithms;
+    if (names.empty()) names = {"vendor", "flat", "node", "rank_dedup", "node_dedup"};
+    PIPER_ASSIGN(const MoeContest contest, holdMoeContest(world, o, std::move(names)));
     return Json{{"format_version", 1},
                 {"bench", "moe"},
                 {"ranks", world.size()},
@@ -184,40 +219,51 @@ Result<Json> benchMoe(Communicator& world, const BenchOptions& o) {
                 {"experts", o.experts},
                 {"node_limit", o.node_limit},
                 {"zipf", o.zipf},
+                {"imbalance", contest.imbalance},
                 {"wire", o.wire},
-                {"results", contestJson(results, o.rate())}};
+                {"results", contestJson(contest.results, o.rate())}};
 }
 
 Result<Json> explainMoe(Communicator& world, const BenchOptions& o) {
     PIPER_TRY(checkOptions(world, o));
-    if (o.rate_mbit <= 0.0)
-        return fail(ErrorCode::InvalidInput, "explain needs --rate-mbit, a node's link");
+    if (o.rate_mbit <= 0.0 && o.cluster.empty())
+        return fail(ErrorCode::InvalidInput,
+                    "explain needs --rate-mbit, a node's link, or --cluster, a file that has it");
     PIPER_ASSIGN(const auto wire, parseEnum<WireFormat>(o.wire, "wire format"));
     const Tokens tokens = makeTokens(world, o);
-    std::vector<std::int32_t> all(tokens.places.size() * at(world.size()));
-    PIPER_TRY(world.allGather(std::as_bytes(std::span(tokens.places)),
-                              std::as_writable_bytes(std::span(all))));
-    SlotOwners owners;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        if (i % tokens.places.size() == 0) owners.emplace_back();
-        owners.back().push_back(all[i] / (o.experts / world.size()));
-    }
+    const std::int64_t nodes = ExchangeTopology(world.nodes()).numNodes();
+    const std::int64_t row = wireRowBytes(wire, o.hidden);
     ExchangeLinks links;
-    links.node_bytes_per_second = o.rate();
-    links.message_seconds = o.message_us * 1e-6;
+    Json out = {{"format_version", 1}, {"bench", "explain"}};
+    PIPER_ASSIGN(const double hottest, imbalance(world, o, tokens));
+    if (!o.cluster.empty()) {
+        PIPER_ASSIGN(const ClusterSpec cluster, loadCluster(o.cluster));
+        links =
+            exchangeLinks(cluster, static_cast<double>(world.size()) / static_cast<double>(nodes));
+        const ExchangeSetting setting{
+            world.size(), nodes,           o.tokens, static_cast<double>(row),
+            o.topk,       reach(o, nodes), hottest};
+        const AlgorithmChoice choice = chooseFor(cluster, setting, o.experts);
+        out["auto"] = {{"algorithm", toText(choice.algorithm)}, {"why", choice.reason}};
+    }
+    if (o.rate_mbit > 0.0) {
+        links.node = BytesPerSecond(o.rate());
+        links.message = Seconds(o.message_us * 1e-6);
+    }
+    PIPER_ASSIGN(const SlotOwners owners, gatherOwners(world, o, tokens));
     const std::vector<AlgorithmEstimate> estimates =
-        estimateAlgorithms(world.nodes(), owners, o.topk, wireRowBytes(wire, o.hidden), links);
-    Json out = {{"format_version", 1}, {"bench", "explain"}, {"why", explainChoice(estimates)}};
+        estimateAlgorithms(world.nodes(), owners, o.topk, row, links);
+    out["why"] = explainChoice(estimates);
     out["algorithms"] = Json::array();
     for (const AlgorithmEstimate& e : estimates)
         out["algorithms"].push_back({{"algorithm", toText(e.algorithm)},
-                                     {"seconds", e.seconds},
-                                     {"link_seconds", e.link_seconds},
-                                     {"message_seconds", e.message_seconds},
-                                     {"local_seconds", e.local_seconds},
+                                     {"seconds", e.cost.total().value},
+                                     {"link_seconds", e.cost.link.value},
+                                     {"message_seconds", e.cost.messages.value},
+                                     {"local_seconds", e.cost.local.value},
                                      {"busiest_node", e.node},
-                                     {"busiest_node_bytes", e.node_bytes},
-                                     {"rank_messages", e.rank_messages}});
+                                     {"busiest_node_bytes", e.cost.node_bytes},
+                                     {"rank_messages", e.cost.rank_messages}});
     return out;
 }
 

@@ -9,14 +9,12 @@ namespace piper::app {
 
 WireCounters& WireCounters::operator+=(const WireCounters& other) {
     sent_bytes += other.sent_bytes;
-    received_bytes += other.received_bytes;
     sent_again += other.sent_again;
     return *this;
 }
 
 WireCounters WireCounters::operator-(const WireCounters& other) const {
-    return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes,
-            sent_again - other.sent_again};
+    return {sent_bytes - other.sent_bytes, sent_again - other.sent_again};
 }
 
 WireCounters readWire() {
@@ -28,12 +26,10 @@ WireCounters readWire() {
         std::string name;
         std::istringstream(line.substr(0, colon)) >> name;
         std::istringstream values(line.substr(colon + 1));
-        std::int64_t received = 0, skipped = 0, sent = 0;
-        values >> received;
-        for (int i = 0; i < 7; ++i) values >> skipped;
+        std::int64_t skipped = 0, sent = 0;
+        for (int i = 0; i < 8; ++i) values >> skipped;
         values >> sent;
         if (name == "lo" || !values) continue;
-        out.received_bytes += received;
         out.sent_bytes += sent;
     }
     std::ifstream snmp("/proc/net/snmp");

@@ -5,9 +5,9 @@
 
 namespace piper::app {
 
-/// What went over all interfaces of this network namespace but the loopback, since it was made.
+/// What left over all interfaces of this network namespace but the loopback, since it was made.
 struct WireCounters {
-    std::int64_t sent_bytes = 0, received_bytes = 0;
+    std::int64_t sent_bytes = 0;
     std::int64_t sent_again = 0;  ///< TCP segments
     WireCounters& operator+=(const WireCounters& other);
     WireCounters operator-(const WireCounters& other) const;

@@ -80,6 +80,19 @@ struct CollectivePoint {
     Seconds time;
 };
 
+/// One measured point of moving (token, expert) rows: routing, dispatch and combine of one layer by
+/// one algorithm of docs/alltoall.md. Points that differ in nothing else are a choice.
+struct ExchangePoint {
+    std::string algorithm;  ///< "vendor", or a name of the plan's algorithms
+    std::int64_t ranks = 1, nodes = 1;
+    std::int64_t tokens = 1;  ///< of each rank
+    Bytes row;                ///< one row on the wire
+    std::int64_t topk = 1;
+    std::int64_t node_limit = 0;  ///< nodes a token may reach, 0: any
+    double imbalance = 1.0;       ///< rows of the hottest rank over the mean
+    Seconds time;
+};
+
 /// One measured point of causal attention: batch sequences, heads, seq_len, head_dim.
 struct AttentionPoint {
     Precision precision = Precision::Bf16;
@@ -103,10 +116,11 @@ struct MeasuredCurves {
     std::vector<AttentionPoint> attention;
     std::vector<MemoryPoint> memory;
     std::vector<CollectivePoint> collective;
+    std::vector<ExchangePoint> exchange;
     std::vector<OverheadPoint> overhead;
     [[nodiscard]] bool empty() const {
         return gemm.empty() && attention.empty() && memory.empty() && collective.empty() &&
-               overhead.empty();
+               exchange.empty() && overhead.empty();
     }
 };
 

@@ -56,6 +56,20 @@ CollectivePoint readCollective(ObjectReader& in) {
     return p;
 }
 
+ExchangePoint readExchange(ObjectReader& in) {
+    ExchangePoint p;
+    p.algorithm = in.string("algorithm");
+    p.ranks = in.positiveInt("ranks");
+    p.nodes = in.positiveInt("nodes", 1);
+    p.tokens = in.positiveInt("tokens");
+    p.row = Bytes(positive(in, "row_bytes"));
+    p.topk = in.positiveInt("topk");
+    p.node_limit = in.integer("node_limit", 0);
+    p.imbalance = in.number("imbalance", 1.0);
+    p.time = Seconds(positive(in, "time_seconds"));
+    return p;
+}
+
 OverheadPoint readOverhead(ObjectReader& in) {
     OverheadPoint p;
     p.operation = in.string("operation");
@@ -120,6 +134,13 @@ Json writePoint(const CollectivePoint& p) {
             {"time_seconds", p.time.value}};
 }
 
+Json writePoint(const ExchangePoint& p) {
+    return {
+        {"algorithm", p.algorithm},   {"ranks", p.ranks},         {"nodes", p.nodes},
+        {"tokens", p.tokens},         {"row_bytes", p.row.value}, {"topk", p.topk},
+        {"node_limit", p.node_limit}, {"imbalance", p.imbalance}, {"time_seconds", p.time.value}};
+}
+
 Json writePoint(const OverheadPoint& p) {
     return {
         {"operation", p.operation}, {"size_bytes", p.size.value}, {"time_seconds", p.time.value}};
@@ -144,6 +165,7 @@ Result<MeasuredCurves> readCurves(const Json& json, const std::string& where) {
     curves.attention = readPoints(in, "attention", readAttention);
     curves.memory = readPoints(in, "memory", readMemory);
     curves.collective = readPoints(in, "collective", readCollective);
+    curves.exchange = readPoints(in, "exchange", readExchange);
     curves.overhead = readPoints(in, "overhead", readOverhead);
     PIPER_TRY(in.finish());
     return curves;
@@ -157,6 +179,7 @@ Json writeCurves(const MeasuredCurves& curves) {
     writePoints(out, "attention", curves.attention);
     writePoints(out, "memory", curves.memory);
     writePoints(out, "collective", curves.collective);
+    writePoints(out, "exchange", curves.exchange);
     writePoints(out, "overhead", curves.overhead);
     return out;
 }

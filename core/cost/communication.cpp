@@ -8,6 +8,7 @@
 #include "core/base/cast.h"
 #include "core/cost/cost.h"
 #include "core/cost/curves.h"
+#include "core/resources/exchange.h"
 #include "core/resources/routing.h"
 
 namespace piper {
@@ -97,7 +98,12 @@ void CommunicationModel::layoutChanged() {
     m_dimensions.resize(kDimensions.size());
     for (std::size_t i = 0; i < kDimensions.size(); ++i) {
         const GroupAxes axes = groupAxes(m_plan.layout, m_plan.rank_order, kDimensions[i]);
-        if (same_exchange && m_dimensions[i].axes == axes) continue;
+        if (same_exchange && m_dimensions[i].axes == axes) {
+            // Tokens and layers of a stage decide what is deduplicated, not the group alone.
+            if (kDimensions[i] == "ep")
+                m_dimensions[i].sent_share = sentShare(m_dimensions[i].spread);
+            continue;
+        }
         m_dimensions[i] = dimension(kDimensions[i], axes);
     }
 }
@@ -124,6 +130,7 @@ CommunicationModel::Dimension CommunicationModel::dimension(std::string_view nam
         if (out.measured[i] == nullptr && m_family != LinkFamily::Unknown)
             out.published[i] = publishedMatch(callKind(kind, false, out.place), out.place);
     }
+    if (name == "ep") out.sent_share = sentShare(out.spread);
     if (name == "ep" && movesTokens(m_plan.all_to_all.library))
         out.combine =
             publishedMatch(callKind(CollectiveKind::AllToAll, true, out.place), out.place);
@@ -337,18 +344,22 @@ Cost CommunicationModel::publishedCost(const CommunicationWork& work, const Dime
 /// Of the rows of (token, expert) pairs, the share that node_dedup sends between nodes: a token
 /// once to each node, one sum back (docs/alltoall.md).
 double CommunicationModel::sentShare(const GroupSpread& spread) const {
-    if (m_plan.all_to_all.algorithm != AllToAllAlgorithm::NodeDedup || !m_plan.model.moe ||
-        movesTokens(m_plan) || spread.nodes <= 1)
+    if (!m_plan.model.moe || movesTokens(m_plan) || spread.nodes <= 1 ||
+        spread.size != m_plan.layout.ep ||
+        exchangeAlgorithm(m_plan) != AllToAllAlgorithm::NodeDedup)
         return 1.0;
-    const MoeSpec& moe = *m_plan.model.moe;
-    return expectedNodes(moe.num_experts, moe.router_topk, spread.nodes,
-                         nodeLimit(m_plan, spread.nodes)) /
-           asDouble(moe.router_topk);
+    const auto sent = [&](AllToAllAlgorithm algorithm) {
+        return stageExchangeRows(m_plan, algorithm, StageId(0)).between_nodes;
+    };
+    return sent(AllToAllAlgorithm::NodeDedup) / sent(AllToAllAlgorithm::Flat);
 }
 
 Cost CommunicationModel::cost(const CommunicationWork& work) const {
     const double calls = asDouble(std::max<std::int64_t>(1, work.calls));
-    double payload = std::max(work.bytes.value, work.hottest_bytes.value) / calls;
+    const bool exchange = work.kind == CollectiveKind::AllToAll;
+    double payload =
+        exchange ? work.hottest_bytes.value : std::max(work.bytes.value, work.hottest_bytes.value);
+    payload /= calls;
     if (work.group_size <= 1 || payload <= 0.0) return {};
     const Dimension* at = nullptr;
     for (const Dimension& d : m_dimensions)
@@ -360,14 +371,14 @@ Cost CommunicationModel::cost(const CommunicationWork& work) const {
         GroupAxes axes;
         axes.count = 1;
         axes.axes[0] = {1, work.group_size};
-        other = dimension(work.kind == CollectiveKind::AllToAll       ? "ep"
+        other = dimension(exchange                                    ? "ep"
                           : work.kind == CollectiveKind::PointToPoint ? "pp"
                                                                       : "tp",
                           axes);
         at = &other;
     }
     if (at->spread.size <= 1) return {};
-    if (work.kind == CollectiveKind::AllToAll) payload *= sentShare(at->spread);
+    payload *= at->sent_share;
     if (at->measured[static_cast<std::size_t>(work.kind)] != nullptr)
         return measuredCost(work.kind, *at, payload) * calls;
     if (m_family != LinkFamily::Unknown) return publishedCost(work, *at, payload) * calls;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/evidence.h"
-#include "core/cost/placement.h"
 #include "core/cost/published_calls.h"
+#include "core/plan/placement.h"
 #include "core/resources/work.h"
 
 namespace piper {
@@ -56,6 +56,7 @@ private:
         std::array<const MeasuredCurve*, kCollectives> measured{};
         std::array<PublishedCurves::Match, kCollectives> published{};
         PublishedCurves::Match combine;  ///< expert-parallel libraries' way back
+        double sent_share = 1.0;         ///< of a flat exchange's rows between nodes
     };
 
     [[nodiscard]] Dimension dimension(std::string_view name, const GroupAxes& axes) const;

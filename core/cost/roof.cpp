@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/cost/placement.h"
+#include "core/plan/placement.h"
 
 namespace piper {
 

@@ -35,7 +35,8 @@ std::span<const EnumName<AllToAllAlgorithm>> enumNames<AllToAllAlgorithm>() {
     static constexpr EnumName<AllToAllAlgorithm> rows[] = {
         {AllToAllAlgorithm::Auto, "auto"},          {AllToAllAlgorithm::Flat, "flat"},
         {AllToAllAlgorithm::Node, "node"},          {AllToAllAlgorithm::Rail, "rail"},
-        {AllToAllAlgorithm::NodePair, "node_pair"}, {AllToAllAlgorithm::NodeDedup, "node_dedup"}};
+        {AllToAllAlgorithm::NodePair, "node_pair"}, {AllToAllAlgorithm::NodeDedup, "node_dedup"},
+        {AllToAllAlgorithm::Vendor, "vendor"}};
     return rows;
 }
 

@@ -18,8 +18,8 @@ enum class Framework { Plain, Megatron, DeepSpeed, Torchtitan };
 /// How rows cross nodes. Flat: straight to the receiver. Node: in one message for each other node,
 /// handed on there. Rail: over the sender's neighbour on the receiver's rail (NCCL's PXN).
 /// NodePair: in one message for each pair of nodes. NodeDedup: a token crosses to a node once and
-/// one weighted sum of its rows there comes back (docs/alltoall.md).
-enum class AllToAllAlgorithm { Auto, Flat, Node, Rail, NodePair, NodeDedup };
+/// one weighted sum of its rows there comes back (docs/alltoall.md). Vendor: MPI_Alltoallv.
+enum class AllToAllAlgorithm { Auto, Flat, Node, Rail, NodePair, NodeDedup, Vendor };
 /// Who moves dispatch and combine: auto is the device's own collectives (NCCL, RCCL, MPI);
 /// DeepEP and HybridEP send a token once to a node and spread it there.
 enum class AllToAllLibrary { Auto, Nccl, DeepEp, HybridEp };

@@ -60,7 +60,7 @@ bool isAllToAll(const OperationWork& work) {
 Seconds latencyOf(const CostModel& cost, const CommunicationWork& work) {
     CommunicationWork empty = work;
     empty.bytes = Bytes(std::min(1.0, work.bytes.value));
-    empty.hottest_bytes = empty.bytes;
+    empty.hottest_bytes = empty.flat_bytes = empty.bytes;
     return cost.communication(empty).time;
 }
 
@@ -108,7 +108,9 @@ public:
         return Cause([this](const OperationWork& work, Phase phase) {
             OperationWork even = work;
             even.imbalance = 1.0;
-            if (even.communication) even.communication->hottest_bytes = even.communication->bytes;
+            if (even.communication)
+                even.communication->hottest_bytes =
+                    isAllToAll(even) ? even.communication->flat_bytes : even.communication->bytes;
             return m_cost.operation(work, phase).time - m_cost.operation(even, phase).time;
         });
     }

@@ -3,6 +3,7 @@
 
 #include "core/base/cast.h"
 #include "core/plan/pipeline_shape.h"
+#include "core/resources/exchange.h"
 #include "core/resources/routing.h"
 #include "core/resources/shard.h"
 
@@ -10,15 +11,35 @@ namespace piper {
 
 namespace {
 
-/// Dispatch or combine of one chunk: of the rows a rank routes, those for other ranks leave. Under
-/// any load the mean over ranks is (ep - 1) / ep of them (the shares sum to 1); the hottest rank
-/// receives its share from all others.
+/// Payload of one dispatch or combine of `routed` rows on each rank (exchange.h). Of a flat
+/// exchange (ep - 1) / ep of them leave their rank under any load, since the ranks' shares sum
+/// to 1.
+void addPayload(const Plan& plan, const OperationKey& key, StageId stage, double routed, double row,
+                CommunicationWork& c) {
+    const double ep = asDouble(plan.layout.ep), topk = asDouble(plan.model.moe->router_topk);
+    const AllToAllAlgorithm algorithm =
+        movesTokens(plan) ? AllToAllAlgorithm::Flat : exchangeAlgorithm(plan);
+    const ExchangeRows rows = stageExchangeRows(plan, algorithm, stage);
+    const double tokens = routed / topk;
+    c.flat_bytes = Bytes(routed * (ep - 1.0) / ep * row);
+    c.bytes = Bytes(tokens * rows.total() * row);
+    c.between_nodes = Bytes(tokens * rows.between_nodes * row);
+    if (algorithm == AllToAllAlgorithm::Flat) c.bytes = c.flat_bytes;
+    if (algorithm != AllToAllAlgorithm::NodeDedup || key.phase != Phase::Dispatch ||
+        key.pass != Pass::Backward)
+        return;
+    // The gradient of a slot's weight comes back beside the rows, hop by hop like a slot's row.
+    const ExchangeRows slots = stageExchangeRows(plan, AllToAllAlgorithm::Node, stage);
+    c.bytes += Bytes(tokens * slots.total() * 4.0);
+    c.between_nodes += Bytes(tokens * slots.between_nodes * 4.0);
+}
+
+/// Dispatch or combine of one chunk; the hottest rank receives its share from all others.
 OperationWork routedExchange(const Plan& plan, const OperationKey& key, StageId stage) {
     OperationWork work;
     if (!plan.model.moe) return work;
     const Shard s = shardOf(plan);
     const double chunks = asDouble(std::max<std::int64_t>(1, plan.all_to_all.chunks));
-    const double ep = asDouble(plan.layout.ep);
     const double row = asDouble(s.hidden) * s.element;
     const double sent = asDouble(s.routed_rows) / chunks;
     const double received = asDouble(s.routed_rows) / chunks;
@@ -43,8 +64,8 @@ OperationWork routedExchange(const Plan& plan, const OperationKey& key, StageId 
     c.kind = CollectiveKind::AllToAll;
     c.dimension = "ep";
     c.group_size = plan.layout.ep;
-    c.bytes = Bytes(sent * (ep - 1.0) / ep * row);
-    c.hottest_bytes = c.bytes * stageImbalance(plan, stage);
+    addPayload(plan, key, stage, sent, row, c);
+    c.hottest_bytes = c.flat_bytes * stageImbalance(plan, stage);
     c.messages = plan.layout.ep - 1;
     c.combine = key.phase == Phase::Combine;
     work.communication = c;

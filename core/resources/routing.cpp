@@ -35,6 +35,8 @@ void capShares(std::vector<double>& shares, double limit) {
     }
 }
 
+}  // namespace
+
 std::vector<double> expertShares(const Plan& plan, LayerId layer) {
     const MoeSpec& moe = *plan.model.moe;
     const auto experts = static_cast<std::size_t>(moe.num_experts);
@@ -56,8 +58,6 @@ std::vector<double> expertShares(const Plan& plan, LayerId layer) {
     normalise(shares);
     return shares;
 }
-
-}  // namespace
 
 std::vector<double> routedShares(const Plan& plan, LayerId layer) {
     const auto ep = static_cast<std::size_t>(plan.layout.ep);
@@ -106,9 +106,6 @@ std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes) {
     return limit;
 }
 
-namespace {
-
-/// Whether layers of one plan can be loaded differently.
 bool loadVaries(const Plan& plan) {
     const RoutingLoad& load = plan.routing_load;
     return load.kind == RoutingLoadKind::Histogram && load.histogram.size() > 1;
@@ -126,8 +123,6 @@ std::vector<LayerId> moeLayersOf(const Plan& plan, StageId stage) {
     }
     return out;
 }
-
-}  // namespace
 
 double memoryImbalance(const Plan& plan, StageId stage) {
     if (!loadVaries(plan)) return routingImbalance(plan, LayerId(0));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/plan/plan.h"
 
@@ -16,6 +17,12 @@ namespace piper {
 /// The nodes a token may reach: the plan's node_limit, or the groups of a group-limited router
 /// (DeepSeek-V3: 4 of 8) when groups lie on nodes; `nodes` when neither holds.
 [[nodiscard]] std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes);
+
+/// Share of the routed rows of each expert under the plan's routing load: [num_experts], sums to 1.
+[[nodiscard]] std::vector<double> expertShares(const Plan& plan, LayerId layer);
+/// Whether layers of one plan can be loaded differently.
+[[nodiscard]] bool loadVaries(const Plan& plan);
+[[nodiscard]] std::vector<LayerId> moeLayersOf(const Plan& plan, StageId stage);
 
 /// DeepEP and HybridEP send a token once to a rank, straight from where it lies, and sort rows on
 /// the expert's side alone, by one fused kernel.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/resources/traffic.h"
 
-#include <algorithm>
-
+#include "core/resources/exchange.h"
+#include "core/resources/routing.h"
 #include "core/resources/work.h"
 
 namespace piper {
@@ -14,17 +14,20 @@ TokenTraffic tokenTraffic(const Plan& plan) {
         activationElementBytes(plan.precision) * static_cast<double>(plan.model.hidden_size);
     out.stage_boundary = row * static_cast<double>(l.pp * l.vpp - 1);
     if (!plan.model.moe || l.ep == 1) return out;
-    const ProcessGrid grid(l, plan.rank_order);
-    const std::vector<RankId> group = grid.group(RankId(0), "ep");
-    const auto inside = std::ranges::count_if(group, [&](RankId rank) {
-        return rank.value < plan.cluster.devices_per_node;  // rank 0's node
-    });
-    const double ep = static_cast<double>(l.ep);
-    const Bytes rows =
-        row * static_cast<double>(plan.model.moe->router_topk * plan.model.numMoeLayers());
-    out.dispatch = rows * ((ep - 1.0) / ep);
+    const AllToAllAlgorithm algorithm =
+        movesTokens(plan) ? AllToAllAlgorithm::Flat : exchangeAlgorithm(plan);
+    const auto add = [&](LayerId layer, std::int64_t layers) {
+        const ExchangeRows rows = exchangeRows(plan, algorithm, layer);
+        out.dispatch += row * (rows.total() * static_cast<double>(layers));
+        out.between_nodes += row * (2.0 * rows.between_nodes * static_cast<double>(layers));
+    };
+    if (!loadVaries(plan))
+        add(LayerId(0), plan.model.numMoeLayers());
+    else
+        for (std::int64_t i = 0; i < plan.model.num_layers; ++i)
+            if (const LayerId layer(static_cast<std::int32_t>(i)); plan.model.isMoe(layer))
+                add(layer, 1);
     out.combine = out.dispatch;
-    out.between_nodes = rows * (2.0 * (ep - static_cast<double>(inside)) / ep);
     return out;
 }
 

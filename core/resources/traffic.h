@@ -9,13 +9,13 @@ namespace piper {
 /// Bytes that one token makes its rank hand to others in the forward pass, over all layers of the
 /// model. Rows that stay on their rank count nothing.
 struct TokenTraffic {
-    Bytes dispatch;        ///< router_topk * hidden * element * (1 - 1 / ep) for each MoE layer
+    Bytes dispatch;        ///< hidden * element for each row of each MoE layer (exchange.h)
     Bytes combine;         ///< the same back
-    Bytes between_nodes;   ///< part of both that goes to ranks of other nodes, a row each
+    Bytes between_nodes;   ///< part of both that goes to ranks of other nodes
     Bytes stage_boundary;  ///< hidden * element for each boundary between pipeline stages
 };
 
-/// Under uniform routing. Source: the arithmetic of
+/// Under the plan's all-to-all and routing load. Source: the arithmetic of
 /// https://github.com/marin-community/marin/issues/7706, which its counters confirm.
 /// Errors: none; the plan was validated.
 [[nodiscard]] TokenTraffic tokenTraffic(const Plan& plan);

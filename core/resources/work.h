@@ -57,8 +57,14 @@ struct CommunicationWork {
     /// Payload this rank hands to the transport for other ranks, of all `calls` together, mean over
     /// ranks; what the worker's transport counts. Of a buffer B (of an all-gather the gathered one)
     /// over a group of g: all-gather and reduce-scatter (g - 1) / g B, all-reduce twice that.
+    /// All-to-all: every hop of the plan's algorithm counts, a token's row that goes once for
+    /// several experts once (exchange.h).
     Bytes bytes;
-    /// The same on the hottest rank under the plan's routing load.
+    /// AllToAll: of `bytes` to ranks of other nodes.
+    Bytes between_nodes;
+    /// AllToAll: the bytes of a flat exchange of the same rows, which curves are measured over.
+    Bytes flat_bytes;
+    /// `bytes` (AllToAll: flat_bytes) on the hottest rank under the plan's routing load.
     Bytes hottest_bytes;
     std::int64_t messages = 0;
     std::int64_t calls = 1;  ///< the bytes are split evenly over this many calls

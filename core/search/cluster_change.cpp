@@ -5,7 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/enum_text.h"
-#include "core/cost/placement.h"
+#include "core/plan/placement.h"
 
 namespace piper {
 namespace {

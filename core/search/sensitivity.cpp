@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/base/json.h"
-#include "core/cost/placement.h"
+#include "core/plan/placement.h"
 #include "core/search/cluster_change.h"
 #include "core/search/enumerate.h"
 

@@ -22,17 +22,29 @@ std::int64_t ExchangeRoute::received() const {
     return sum(recv_rows);
 }
 
+Status checkMovesBlocks(AllToAllAlgorithm algorithm) {
+    if (algorithm != AllToAllAlgorithm::NodeDedup) return {};
+    return fail(ErrorCode::InvalidInput,
+                "node_dedup moves tokens, not blocks: take node, rail, node_pair or flat");
+}
+
 AllToAll::AllToAll(Communicator& group, TaggedAllocator& allocator, AllToAllAlgorithm wanted)
+    : AllToAll(group, allocator,
+               chooseAlgorithm(wanted, group.size(), ExchangeTopology(group.nodes()).numNodes())) {}
+
+AllToAll::AllToAll(Communicator& group, TaggedAllocator& allocator, AlgorithmChoice choice)
     : m_group(group),
       m_allocator(allocator),
       m_topology(group.nodes()),
-      m_choice(chooseAlgorithm(wanted, m_topology)) {}
+      m_choice(std::move(choice)),
+      m_relayed(m_topology.relayedPairs(m_choice.algorithm, group.rank())) {}
 
 Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& route,
                                                          ExchangeDirection direction,
                                                          std::span<const std::byte> send,
                                                          std::span<std::byte> recv,
                                                          std::int64_t row_bytes) {
+    PIPER_TRY(checkMovesBlocks(m_choice.algorithm));
     const bool forward = direction == ExchangeDirection::Forward;
     const std::int64_t outer = route.sent() * row_bytes, inner = route.received() * row_bytes;
     const auto send_size = static_cast<std::int64_t>(send.size());
@@ -41,24 +53,41 @@ Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& ro
         return fail(ErrorCode::InvalidInput,
                     "exchange of {} and {} bytes with buffers of {} and {} bytes",
                     forward ? outer : inner, forward ? inner : outer, send_size, recv_size);
-    const PathBuilder::Problem problem{m_topology, m_choice.algorithm, m_group.rank(), route,
-                                       row_bytes,  direction,          send.data(),    recv.data()};
+    if (m_choice.algorithm == AllToAllAlgorithm::Vendor) {
+        PIPER_TRY(moveByVendor(route, direction, send, recv, row_bytes));
+        return runScript(m_group, {}, m_tags.next());  // done
+    }
+    const PathBuilder::Problem problem{m_topology, m_choice.algorithm, m_group.rank(), m_relayed,
+                                       route,      row_bytes,          direction,      send.data(),
+                                       recv.data()};
     PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
     return runScript(m_group, std::move(script), m_tags.next());
+}
+
+Status AllToAll::moveByVendor(const ExchangeRoute& route, ExchangeDirection direction,
+                              std::span<const std::byte> send, std::span<std::byte> recv,
+                              std::int64_t row_bytes) {
+    const auto bytes = [row_bytes](std::vector<std::int64_t> rows) {
+        for (std::int64_t& n : rows) n *= row_bytes;
+        return rows;
+    };
+    const bool forward = direction == ExchangeDirection::Forward;
+    return m_group.blockingAllToAllV(send, bytes(forward ? route.send_rows : route.recv_rows), recv,
+                                     bytes(forward ? route.recv_rows : route.send_rows));
 }
 
 ExchangeRoute AllToAll::uniformRoute(std::int64_t rows) const {
     ExchangeRoute route;
     route.send_rows.assign(at(m_group.size()), rows);
     route.recv_rows = route.send_rows;
-    route.relayed_rows.assign(m_topology.relayedPairs(m_choice.algorithm, m_group.rank()).size(),
-                              rows);
+    route.relayed_rows.assign(m_relayed.size(), rows);
     return route;
 }
 
 Result<std::vector<ExchangeRoute>> AllToAll::exchangeCounts(std::span<const std::int64_t> counts,
                                                             std::int64_t chunks,
                                                             std::int64_t classes) {
+    PIPER_TRY(checkMovesBlocks(m_choice.algorithm));
     const std::int64_t size = m_group.size();
     if (chunks < 1 || static_cast<std::int64_t>(counts.size()) != chunks * size * classes)
         return fail(ErrorCode::InvalidInput, "{} counts for {} chunks of {} ranks and {} classes",
@@ -81,18 +110,24 @@ Result<std::vector<ExchangeRoute>> AllToAll::exchangeCounts(std::span<const std:
 Status AllToAll::moveCounts(CountTable& table) {
     const ExchangeRoute one = uniformRoute(1);
     table.incoming.resize(table.outgoing.size());
+    const std::int64_t block_bytes =
+        table.block() * static_cast<std::int64_t>(sizeof(std::int64_t));
+    if (m_choice.algorithm == AllToAllAlgorithm::Vendor)
+        return moveByVendor(one, ExchangeDirection::Forward,
+                            std::as_bytes(std::span(table.outgoing)),
+                            std::as_writable_bytes(std::span(table.incoming)), block_bytes);
     table.relayed.resize(one.relayed_rows.size() * at(table.block()));
     // A relay keeps what it passes on: it will have to pass the rows on too.
-    const PathBuilder::Problem problem{
-        m_topology,
-        m_choice.algorithm,
-        m_group.rank(),
-        one,
-        table.block() * static_cast<std::int64_t>(sizeof(std::int64_t)),
-        ExchangeDirection::Forward,
-        reinterpret_cast<const std::byte*>(table.outgoing.data()),
-        reinterpret_cast<std::byte*>(table.incoming.data()),
-        reinterpret_cast<std::byte*>(table.relayed.data())};
+    const PathBuilder::Problem problem{m_topology,
+                                       m_choice.algorithm,
+                                       m_group.rank(),
+                                       m_relayed,
+                                       one,
+                                       block_bytes,
+                                       ExchangeDirection::Forward,
+                                       reinterpret_cast<const std::byte*>(table.outgoing.data()),
+                                       reinterpret_cast<std::byte*>(table.incoming.data()),
+                                       reinterpret_cast<std::byte*>(table.relayed.data())};
     PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
     PIPER_ASSIGN(auto pending, runScript(m_group, std::move(script), m_tags.next()));
     return pending->wait();

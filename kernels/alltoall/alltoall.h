@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/resources/exchange.h"
 #include "kernels/alltoall/exchange_tags.h"
 #include "kernels/alltoall/topology.h"
 #include "kernels/ops/allocator.h"
@@ -27,6 +29,10 @@ struct ExchangeRoute {
     [[nodiscard]] std::int64_t received() const;
 };
 
+/// node_dedup moves tokens and knows nothing of blocks of bytes.
+/// Errors: InvalidInput for it; names what moves blocks.
+[[nodiscard]] Status checkMovesBlocks(AllToAllAlgorithm algorithm);
+
 /// Forward: from the rank of a token to those of its experts. Mirrored: every row back the same
 /// way.
 enum class ExchangeDirection { Forward, Mirrored };
@@ -38,6 +44,7 @@ enum class ExchangeDirection { Forward, Mirrored };
 /// the whole node, to the rank there in the same place, which hands it on inside its node. Rail:
 /// what goes to another node is handed first to the node mate in the receiver's place, and crosses
 /// in one message from it. NodePair: everything from one node to another crosses in one message.
+/// Vendor: the engine's own blocking all-to-all; nothing goes on beside it.
 /// A mirrored exchange takes the same ways backwards. All move the same rows to the same places,
 /// byte for byte; a relay sends on as soon as all that belongs to a message is there.
 ///
@@ -47,12 +54,15 @@ class AllToAll {
 public:
     /// The group must outlive it; staging memory is counted as CommunicationBuffer.
     AllToAll(Communicator& group, TaggedAllocator& allocator, AllToAllAlgorithm wanted);
+    /// By a choice that was made for this group.
+    AllToAll(Communicator& group, TaggedAllocator& allocator, AlgorithmChoice choice);
 
     [[nodiscard]] const AlgorithmChoice& choice() const { return m_choice; }
     [[nodiscard]] const ExchangeTopology& topology() const { return m_topology; }
 
     /// Tells every rank how many rows of each class (local expert) it will get from this one.
     /// counts [chunks][size][classes]; one route for each chunk. Blocks, collective.
+    /// Errors: InvalidInput for a choice that moves no blocks.
     [[nodiscard]] Result<std::vector<ExchangeRoute>> exchangeCounts(
         std::span<const std::int64_t> counts, std::int64_t chunks, std::int64_t classes);
 
@@ -79,11 +89,15 @@ private:
         [[nodiscard]] ExchangeRoute route(std::int64_t chunk) const;
     };
     Status moveCounts(CountTable& table);
+    Status moveByVendor(const ExchangeRoute& route, ExchangeDirection direction,
+                        std::span<const std::byte> send, std::span<std::byte> recv,
+                        std::int64_t row_bytes);
 
     Communicator& m_group;
     TaggedAllocator& m_allocator;
     ExchangeTopology m_topology;
     AlgorithmChoice m_choice;
+    std::vector<std::pair<std::int64_t, std::int64_t>> m_relayed;  ///< pairs through this rank
     ExchangeTags m_tags{ExchangeTags::kRows};
 };
 

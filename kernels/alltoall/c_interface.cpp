@@ -97,9 +97,7 @@ Result<TokenExchangeOptions> readOptions(const piper_a2a_options& given, std::in
 
 Status exchangeBlocks(piper_a2a_world& world, AllToAllAlgorithm algorithm, const void* send,
                       const std::int64_t* send_bytes, void* recv, const std::int64_t* recv_bytes) {
-    if (algorithm == AllToAllAlgorithm::NodeDedup)
-        return fail(ErrorCode::InvalidInput,
-                    "node_dedup moves tokens, not blocks: take node, rail, node_pair or flat");
+    PIPER_TRY(checkMovesBlocks(algorithm));
     Communicator& group = *world.blocks;
     const auto size = static_cast<std::size_t>(group.size());
     AllToAll exchange(group, world.allocator, algorithm);

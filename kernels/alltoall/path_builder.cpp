@@ -55,12 +55,11 @@ void PathBuilder::addPair(std::int64_t s, std::int64_t d, std::int64_t bytes,
 
 void PathBuilder::addOwnAndRelayed() {
     const Problem& p = m_problem;
-    const auto relayed = p.topology.relayedPairs(p.algorithm, p.rank);
     std::vector<std::array<std::int64_t, 4>> pairs;  // s, d, rows, offset of the copy
     std::int64_t offset = 0;
-    for (std::size_t i = 0; i < relayed.size(); ++i) {
+    for (std::size_t i = 0; i < p.relayed.size(); ++i) {
         const std::int64_t rows = p.route.relayed_rows[i];
-        pairs.push_back({relayed[i].first, relayed[i].second, rows, offset});
+        pairs.push_back({p.relayed[i].first, p.relayed[i].second, rows, offset});
         offset += rows * p.row_bytes;
     }
     for (std::int64_t peer = 0; peer < p.topology.size(); ++peer) {

@@ -20,6 +20,8 @@ public:
         const ExchangeTopology& topology;
         AllToAllAlgorithm algorithm;
         std::int64_t rank;
+        /// ExchangeTopology::relayedPairs of the rank, in its order.
+        const std::vector<std::pair<std::int64_t, std::int64_t>>& relayed;
         const ExchangeRoute& route;
         std::int64_t row_bytes;
         ExchangeDirection direction;

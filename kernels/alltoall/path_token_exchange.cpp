@@ -20,8 +20,8 @@ public:
     std::int64_t topk = 1;
     std::span<const float> weights;  ///< [n] by slot
     ExchangeRoute route;
-    std::vector<std::int32_t> slot_of_row, row_of_slot;  ///< [n]
-    std::vector<std::int32_t> row_of_sorted;             ///< [r]
+    std::vector<std::int32_t> slot_of_row, row_of_slot;      ///< [n]
+    std::vector<std::int32_t> row_of_sorted, sorted_of_row;  ///< [r]
     std::vector<std::int64_t> expert_offsets;
     std::vector<float> returned;  ///< [n, H] from combine until the gradient of the weights is made
     std::vector<float> d_weights;  ///< [n] by slot
@@ -42,14 +42,14 @@ public:
     FinishedBy& operator=(const FinishedBy&) = delete;
 
     [[nodiscard]] bool test() override {
-        if (m_inner && !m_inner->test()) return false;
+        if (!m_done && !m_inner->test()) return false;
         (void)wait();
         return true;
     }
     Status wait() override {
         if (m_done) return m_status;
         m_done = true;
-        if (m_inner) m_status = m_inner->wait();
+        m_status = m_inner->wait();
         if (m_status.ok()) m_finish();
         m_inner.reset();
         m_held.clear();
@@ -63,19 +63,6 @@ private:
     bool m_done = false;
     Status m_status;
 };
-
-AllToAllAlgorithm wayOf(TokenAlgorithm algorithm) {
-    switch (algorithm) {
-        case TokenAlgorithm::Node:
-            return AllToAllAlgorithm::Node;
-        case TokenAlgorithm::Rail:
-            return AllToAllAlgorithm::Rail;
-        case TokenAlgorithm::NodePair:
-            return AllToAllAlgorithm::NodePair;
-        default:
-            return AllToAllAlgorithm::Flat;
-    }
-}
 
 class PathExchange final : public TokenExchange {
 public:
@@ -101,13 +88,6 @@ private:
     Transfer move(PathTokens& tokens, ExchangeDirection direction,
                   const std::function<Row(std::int64_t)>& rowToSend,
                   std::function<void(const std::byte*)> finish);
-    [[nodiscard]] Result<std::vector<ExchangeRoute>> exchangeCounts(
-        std::span<const std::int64_t> counts, std::int64_t chunks);
-    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> start(const ExchangeRoute& route,
-                                                                 ExchangeDirection direction,
-                                                                 std::span<const std::byte> send,
-                                                                 std::span<std::byte> recv);
-    [[nodiscard]] bool vendor() const { return m_options.algorithm == TokenAlgorithm::Vendor; }
     std::function<void(const std::byte*)> toSorted(const PathTokens& tokens, Matrix rows) const;
 
     Communicator& m_group;
@@ -116,31 +96,6 @@ private:
     std::int64_t m_row_bytes;
     AllToAll m_exchange;
 };
-
-Result<std::vector<ExchangeRoute>> PathExchange::exchangeCounts(
-    std::span<const std::int64_t> counts, std::int64_t chunks) {
-    const std::int64_t classes = m_options.local_experts, size = m_group.size();
-    if (!vendor()) return m_exchange.exchangeCounts(counts, chunks, classes);
-    std::vector<ExchangeRoute> routes;
-    const std::vector<std::int64_t> bytes(at(size), classes * 8);
-    for (std::int64_t c = 0; c < chunks; ++c) {
-        const auto mine = counts.subspan(at(c * size * classes), at(size * classes));
-        ExchangeRoute route;
-        route.recv_counts.resize(mine.size());
-        PIPER_TRY(m_group.blockingAllToAllV(std::as_bytes(mine), bytes,
-                                            std::as_writable_bytes(std::span(route.recv_counts)),
-                                            bytes));
-        const auto sums = [&](std::span<const std::int64_t> values) {
-            std::vector<std::int64_t> out(at(size), 0);
-            for (std::size_t i = 0; i < values.size(); ++i) out[i / at(classes)] += values[i];
-            return out;
-        };
-        route.send_rows = sums(mine);
-        route.recv_rows = sums(route.recv_counts);
-        routes.push_back(std::move(route));
-    }
-    return routes;
-}
 
 Result<TokenExchange::Routes> PathExchange::route(std::span<const TokenRouting> chunks) {
     const std::int64_t experts = m_options.local_experts * m_group.size();
@@ -164,7 +119,8 @@ Result<TokenExchange::Routes> PathExchange::route(std::span<const TokenRouting> 
         made.push_back(std::move(tokens));
     }
     PIPER_ASSIGN(std::vector<ExchangeRoute> routes,
-                 exchangeCounts(counts, static_cast<std::int64_t>(chunks.size())));
+                 m_exchange.exchangeCounts(counts, static_cast<std::int64_t>(chunks.size()),
+                                           m_options.local_experts));
     Routes out;
     for (std::size_t i = 0; i < made.size(); ++i) {
         PathTokens& tokens = *made[i];
@@ -173,25 +129,12 @@ Result<TokenExchange::Routes> PathExchange::route(std::span<const TokenRouting> 
         tokens.expert_offsets.resize(at(m_options.local_experts) + 1);
         makeReceiveOrder(tokens.route.recv_counts, m_options.local_experts, tokens.row_of_sorted,
                          tokens.expert_offsets);
+        tokens.sorted_of_row.resize(tokens.row_of_sorted.size());
+        for (std::size_t row = 0; row < tokens.row_of_sorted.size(); ++row)
+            tokens.sorted_of_row[at(tokens.row_of_sorted[row])] = static_cast<std::int32_t>(row);
         out.push_back(std::move(made[i]));
     }
     return out;
-}
-
-Result<std::unique_ptr<PendingTransfer>> PathExchange::start(const ExchangeRoute& route,
-                                                             ExchangeDirection direction,
-                                                             std::span<const std::byte> send,
-                                                             std::span<std::byte> recv) {
-    if (!vendor()) return m_exchange.start(route, direction, send, recv, m_row_bytes);
-    const bool forward = direction == ExchangeDirection::Forward;
-    const auto bytes = [&](const std::vector<std::int64_t>& rows) {
-        std::vector<std::int64_t> out = rows;
-        for (std::int64_t& n : out) n *= m_row_bytes;
-        return out;
-    };
-    PIPER_TRY(m_group.blockingAllToAllV(send, bytes(forward ? route.send_rows : route.recv_rows),
-                                        recv, bytes(forward ? route.recv_rows : route.send_rows)));
-    return std::unique_ptr<PendingTransfer>();
 }
 
 TokenExchange::Transfer PathExchange::move(PathTokens& tokens, ExchangeDirection direction,
@@ -206,7 +149,7 @@ TokenExchange::Transfer PathExchange::move(PathTokens& tokens, ExchangeDirection
     const std::span<std::byte> send = held[0].as<std::byte>(), recv = held[1].as<std::byte>();
     for (std::int64_t i = 0; i < out; ++i)
         encodeRow(m_options.wire, rowToSend(i), send.data() + i * m_row_bytes);
-    PIPER_ASSIGN(auto inner, start(tokens.route, direction, send, recv));
+    PIPER_ASSIGN(auto inner, m_exchange.start(tokens.route, direction, send, recv, m_row_bytes));
     return std::unique_ptr<PendingTransfer>(std::make_unique<FinishedBy>(
         std::move(inner), std::move(held),
         [finish = std::move(finish), data = recv.data()] { finish(data); }));
@@ -232,10 +175,9 @@ TokenExchange::Transfer PathExchange::dispatch(RoutedTokens& routed, ConstMatrix
 TokenExchange::Transfer PathExchange::combine(RoutedTokens& routed, ConstMatrix y, Matrix out,
                                               Store store) {
     auto& tokens = static_cast<PathTokens&>(routed);
-    std::vector<std::int32_t> sorted_of_row(tokens.row_of_sorted.size());
-    for (std::size_t i = 0; i < sorted_of_row.size(); ++i)
-        sorted_of_row[at(tokens.row_of_sorted[i])] = static_cast<std::int32_t>(i);
-    const auto send = [&](std::int64_t i) { return Row(y.row(sorted_of_row[at(i)]), at(y.cols)); };
+    const auto send = [&](std::int64_t i) {
+        return Row(y.row(tokens.sorted_of_row[at(i)]), at(y.cols));
+    };
     const auto finish = [this, &tokens, out, store](const std::byte* arrived) {
         const auto width = at(out.cols);
         tokens.returned.resize(at(tokens.slots()) * width);
@@ -281,11 +223,8 @@ TokenExchange::Transfer PathExchange::dispatchGrad(RoutedTokens& routed, ConstMa
                                                    Store store) {
     auto& tokens = static_cast<PathTokens&>(routed);
     std::ranges::copy(tokens.d_weights, d_weights.begin());
-    std::vector<std::int32_t> sorted_of_row(tokens.row_of_sorted.size());
-    for (std::size_t i = 0; i < sorted_of_row.size(); ++i)
-        sorted_of_row[at(tokens.row_of_sorted[i])] = static_cast<std::int32_t>(i);
     const auto send = [&](std::int64_t i) {
-        return Row(d_rows.row(sorted_of_row[at(i)]), at(d_rows.cols));
+        return Row(d_rows.row(tokens.sorted_of_row[at(i)]), at(d_rows.cols));
     };
     const auto finish = [this, &tokens, dx, store](const std::byte* arrived) {
         if (store == Store::Overwrite) std::ranges::fill(dx.span(), 0.0F);

@@ -4,26 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "core/resources/exchange_choice.h"
 #include "kernels/alltoall/token_exchange.h"
 #include "kernels/alltoall/token_traffic.h"
 
 namespace piper {
 
-/// What bounds an exchange.
-struct ExchangeLinks {
-    double node_bytes_per_second = 12.5e6;  ///< of a node's link, each direction
-    double local_bytes_per_second = 5e9;    ///< of one rank to its node mates
-    double message_seconds = 20e-6;         ///< a rank's time for one message
-};
-
 /// Dispatch and combine under one algorithm, from its closed form for a known routing.
 struct AlgorithmEstimate {
     TokenAlgorithm algorithm = TokenAlgorithm::Flat;
-    double seconds = 0.0;
-    double link_seconds = 0.0, message_seconds = 0.0, local_seconds = 0.0;  ///< which add up
-    std::int64_t node = 0;           ///< whose link is the busiest
-    std::int64_t node_bytes = 0;     ///< over it, in its busier direction, there and back
-    std::int64_t rank_messages = 0;  ///< of the rank that sends most, there and back
+    ExchangeCost cost;
+    std::int64_t node = 0;  ///< whose link is the busiest
 };
 
 /// All algorithms that run without racks, the fastest first; a tie goes to the simpler one.

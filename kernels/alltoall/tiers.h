@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "kernels/alltoall/topology.h"
 
 namespace piper {
 
@@ -36,18 +37,14 @@ public:
     [[nodiscard]] std::vector<std::int64_t> sources(int tier, std::int64_t rank) const;
 
 private:
-    struct Tier {
-        std::vector<std::int64_t> group;  ///< [size] dense
-        std::vector<std::int64_t> place;  ///< [size] in its group
-        std::vector<std::vector<std::int64_t>> members;
-    };
     ExchangeTiers() = default;
-    static Tier makeTier(const std::vector<std::int64_t>& groups);
-    [[nodiscard]] std::int64_t relay(int tier, std::int64_t giver, std::int64_t group) const;
+    [[nodiscard]] const ExchangeTopology& at(int tier) const {
+        return m_tiers[static_cast<std::size_t>(tier)];
+    }
     [[nodiscard]] bool together(int tier, std::int64_t a, std::int64_t b) const;
 
     std::int64_t m_size = 0;
-    std::vector<Tier> m_tiers;
+    std::vector<ExchangeTopology> m_tiers;  ///< of each tier; its groups are the nodes
 };
 
 }  // namespace piper

@@ -26,6 +26,21 @@ bool deduplicates(TokenAlgorithm algorithm) {
     return algorithm >= TokenAlgorithm::RankDedup;
 }
 
+AllToAllAlgorithm wayOf(TokenAlgorithm algorithm) {
+    switch (algorithm) {
+        case TokenAlgorithm::Vendor:
+            return AllToAllAlgorithm::Vendor;
+        case TokenAlgorithm::Node:
+            return AllToAllAlgorithm::Node;
+        case TokenAlgorithm::Rail:
+            return AllToAllAlgorithm::Rail;
+        case TokenAlgorithm::NodePair:
+            return AllToAllAlgorithm::NodePair;
+        default:
+            return AllToAllAlgorithm::Flat;
+    }
+}
+
 Result<ExchangeTiers> dedupTiers(TokenAlgorithm algorithm, const std::vector<std::int64_t>& nodes,
                                  const std::vector<std::int64_t>& racks) {
     const auto size = static_cast<std::int64_t>(nodes.size());

@@ -22,6 +22,8 @@ namespace piper {
 enum class TokenAlgorithm { Vendor, Flat, Node, Rail, NodePair, RankDedup, NodeDedup, RackDedup };
 
 [[nodiscard]] bool deduplicates(TokenAlgorithm algorithm);
+/// The way of an algorithm's rows between ranks; flat for those that move tokens.
+[[nodiscard]] AllToAllAlgorithm wayOf(TokenAlgorithm algorithm);
 
 struct TokenExchangeOptions {
     TokenAlgorithm algorithm = TokenAlgorithm::Flat;

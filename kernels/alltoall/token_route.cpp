@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/alltoall/exchange_script.h"
+
 namespace piper {
 namespace {
 
@@ -20,24 +22,6 @@ static_assert(sizeof(Record) == kRecordBytes);
 /// Rows and slots of one source in one message.
 using Count = std::array<std::int32_t, 2>;
 static_assert(sizeof(Count) == kCountBytes);
-
-using Transfers = std::vector<std::unique_ptr<PendingTransfer>>;
-
-Status waitFor(Communicator& group, Transfers& transfers) {
-    for (std::int64_t round = 0;; ++round) {
-        for (std::size_t i = 0; i < transfers.size();) {
-            if (!transfers[i]->test()) {
-                ++i;
-                continue;
-            }
-            PIPER_TRY(transfers[i]->wait());
-            transfers[i] = std::move(transfers.back());
-            transfers.pop_back();
-        }
-        if (transfers.empty()) return {};
-        PIPER_TRY(group.pause(round));
-    }
-}
 
 template <class T>
 std::span<const std::byte> bytesOf(const std::vector<T>& values) {
@@ -63,10 +47,12 @@ private:
 
     [[nodiscard]] std::int64_t owner(std::int32_t place) const { return place / m_local_experts; }
     TokenRoute::Hop makeHop(TokenRoute& route, int tier, Peer& peer);
-    void addCounts(const TokenRoute& route, const TokenRoute::Hop& hop, Peer& peer) const;
     void takeBundles(TokenRoute& route, int tier, std::size_t number, const Peer& peer,
                      std::span<const Record>& records);
-    Status move(std::vector<Peer>& receivers, std::vector<Peer>& givers);
+    Status move(const std::vector<Peer>& receivers, std::vector<Peer>& givers);
+    [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> start(ExchangeScript script) {
+        return runScript(m_group, std::move(script), m_tag);
+    }
     void sortLocals(TokenRoute& route) const;
 
     Communicator& m_group;
@@ -113,6 +99,8 @@ TokenRoute::Hop RouteMaker::makeHop(TokenRoute& route, int tier, Peer& peer) {
         TokenRoute::Part part;
         if (bundle != route.bundles.end()) {
             part.bundle = static_cast<std::size_t>(bundle - route.bundles.begin());
+            part.first_row = hop.rows;
+            part.first_slot = hop.slots;
             for (std::size_t i = 0; i < bundle->slots.size(); ++i) {
                 const TokenRoute::Slot& slot = bundle->slots[i];
                 if (m_tiers.group(tier, owner(slot.place)) != peer.group) continue;
@@ -155,6 +143,7 @@ void RouteMaker::takeBundles(TokenRoute& route, int tier, std::size_t number, co
                 {row, static_cast<std::int32_t>(record.place & ~kNewRow), record.weight});
         }
         records = records.subspan(at(count[1]));
+        hop.bundles.push_back(route.bundles.size());
         hop.rows += count[0];
         hop.slots += count[1];
         route.bundles.push_back(std::move(bundle));
@@ -162,39 +151,42 @@ void RouteMaker::takeBundles(TokenRoute& route, int tier, std::size_t number, co
     if (hop.rows > 0) route.received.push_back(std::move(hop));
 }
 
-/// Numbers to and from everybody, then the records.
-Status RouteMaker::move(std::vector<Peer>& receivers, std::vector<Peer>& givers) {
-    Transfers transfers;
-    const auto post = [&](Result<std::unique_ptr<PendingTransfer>> transfer) -> Status {
-        if (!transfer.ok()) return std::move(transfer).error();
-        transfers.push_back(std::move(transfer).value());
-        return {};
+/// Numbers to and from everybody, beside them the records; who receives records knows how many when
+/// the numbers are there.
+Status RouteMaker::move(const std::vector<Peer>& receivers, std::vector<Peer>& givers) {
+    constexpr int kNumbers = 0, kRecords = 1;  // hops of the scripts
+    ExchangeScript records, numbers, incoming;
+    const auto give = [](std::span<const std::byte> data, std::int64_t to, int hop) {
+        ExchangeScript::Step step;
+        step.data = data;
+        step.to = to;
+        step.phase = hop;
+        return step;
     };
+    for (const Peer& peer : receivers) {
+        numbers.steps.push_back(give(bytesOf(peer.counts), peer.rank, kNumbers));
+        if (!peer.records.empty())
+            records.steps.push_back(give(bytesOf(peer.records), peer.rank, kRecords));
+    }
     for (Peer& peer : givers) {
         peer.counts.resize(m_routes.size() * peer.sources.size());
-        PIPER_TRY(post(
-            m_group.receive(std::as_writable_bytes(std::span(peer.counts)), peer.rank, m_tag)));
+        numbers.receives.push_back(
+            {std::as_writable_bytes(std::span(peer.counts)), peer.rank, kNumbers});
     }
-    for (const Peer& peer : receivers)
-        PIPER_TRY(post(m_group.send(bytesOf(peer.counts), peer.rank, m_tag)));
-    for (const Peer& peer : receivers)
-        if (!peer.records.empty())
-            PIPER_TRY(post(m_group.send(bytesOf(peer.records), peer.rank, m_tag + 1)));
-    // Sends end on their own while the numbers come in; the records' sizes are in the numbers.
-    Transfers numbers;
-    for (std::size_t i = 0; i < givers.size(); ++i) numbers.push_back(std::move(transfers[i]));
-    transfers.erase(transfers.begin(),
-                    transfers.begin() + static_cast<std::ptrdiff_t>(givers.size()));
-    PIPER_TRY(waitFor(m_group, numbers));
+    PIPER_ASSIGN(auto told, start(std::move(numbers)));
+    PIPER_ASSIGN(auto given, start(std::move(records)));
+    PIPER_TRY(told->wait());
     for (Peer& peer : givers) {
         std::int64_t slots = 0;
         for (const Count& count : peer.counts) slots += count[1];
         peer.records.resize(at(slots));
         if (slots > 0)
-            PIPER_TRY(post(m_group.receive(std::as_writable_bytes(std::span(peer.records)),
-                                           peer.rank, m_tag + 1)));
+            incoming.receives.push_back(
+                {std::as_writable_bytes(std::span(peer.records)), peer.rank, kRecords});
     }
-    return waitFor(m_group, transfers);
+    PIPER_ASSIGN(auto taken, start(std::move(incoming)));
+    PIPER_TRY(taken->wait());
+    return given->wait();
 }
 
 Status RouteMaker::runTier(int tier) {
@@ -239,8 +231,34 @@ void RouteMaker::sortLocals(TokenRoute& route) const {
     }
 }
 
+void sortOnce(std::vector<std::size_t>& numbers) {
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+/// What every transfer over the route asks for.
+void indexRoute(TokenRoute& route) {
+    for (std::size_t i = 0; i < route.locals.size(); ++i)
+        route.bundles[route.locals[i].bundle].locals.push_back(static_cast<std::int64_t>(i));
+    for (std::size_t h = 0; h < route.given.size(); ++h) {
+        TokenRoute::Hop& hop = route.given[h];
+        for (std::size_t p = 0; p < hop.parts.size(); ++p) {
+            TokenRoute::Bundle& bundle = route.bundles[hop.parts[p].bundle];
+            bundle.onward.push_back({h, p});
+            if (bundle.message < 0) continue;
+            hop.after.push_back(at(bundle.message));
+            route.received[at(bundle.message)].after.push_back(h);
+        }
+        sortOnce(hop.after);
+    }
+    for (TokenRoute::Hop& hop : route.received) sortOnce(hop.after);
+}
+
 std::vector<TokenRoute> RouteMaker::finish() {
-    for (TokenRoute& route : m_routes) sortLocals(route);
+    for (TokenRoute& route : m_routes) {
+        sortLocals(route);
+        indexRoute(route);
+    }
     return std::move(m_routes);
 }
 

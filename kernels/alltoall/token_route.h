@@ -27,16 +27,23 @@ struct TokenRoute {
         std::int32_t place;  ///< the expert
         float weight;
     };
+    /// Where some of a bundle's rows go on: a part of a message given.
+    struct Onward {
+        std::size_t hop = 0, part = 0;
+    };
     struct Bundle {
         std::int64_t source = 0;
         std::int64_t rows = 0;
-        std::ptrdiff_t message = -1;  ///< the hop it came in with, -1: the own tokens
-        std::int64_t first_row = 0;   ///< in that message
-        std::vector<Slot> slots;      ///< by row
+        std::ptrdiff_t message = -1;       ///< the hop it came in with, -1: the own tokens
+        std::int64_t first_row = 0;        ///< in that message
+        std::vector<Slot> slots;           ///< by row
+        std::vector<std::int64_t> locals;  ///< numbers of its rows among TokenRoute::locals
+        std::vector<Onward> onward;        ///< by hop, each at most once
     };
     /// The share of one bundle in a message: its rows and slots by number there.
     struct Part {
         std::size_t bundle = 0;
+        std::int64_t first_row = 0, first_slot = 0;  ///< in the message
         std::vector<std::int32_t> rows;
         std::vector<std::int32_t> slots;
     };
@@ -44,7 +51,11 @@ struct TokenRoute {
         int tier = 0;
         std::int64_t peer = 0;
         std::int64_t rows = 0, slots = 0;
-        std::vector<Part> parts;  ///< of what is given; of what is received bundles name the hop
+        std::vector<Part> parts;           ///< of what is given
+        std::vector<std::size_t> bundles;  ///< of what is received
+        /// Of what is given: the messages received that its rows come in with. Of what is received:
+        /// the messages given whose answers are part of its answer.
+        std::vector<std::size_t> after;
     };
     /// A row for an expert of this rank.
     struct Local {

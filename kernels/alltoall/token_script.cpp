@@ -20,29 +20,12 @@ Result<std::byte*> stage(ExchangeScript& script, TaggedAllocator& allocator, std
     return data;
 }
 
-/// Numbers of local rows by bundle.
-std::vector<std::vector<std::int64_t>> localsByBundle(const TokenRoute& route) {
-    std::vector<std::vector<std::int64_t>> out(route.bundles.size());
-    for (std::size_t i = 0; i < route.locals.size(); ++i)
-        out[route.locals[i].bundle].push_back(static_cast<std::int64_t>(i));
-    return out;
-}
-
-/// Bundles of each received message.
-std::vector<std::vector<std::size_t>> bundlesByMessage(const TokenRoute& route) {
-    std::vector<std::vector<std::size_t>> out(route.received.size());
-    for (std::size_t b = 0; b < route.bundles.size(); ++b)
-        if (route.bundles[b].message >= 0) out[at(route.bundles[b].message)].push_back(b);
-    return out;
-}
-
 // --- spread --------------------------------------------------------------------------------------
 
 struct SpreadJob {
     SpreadProblem problem;
     std::int64_t row_bytes;
     std::vector<std::byte*> arrived;  ///< [received] where a message lies
-    std::vector<std::vector<std::int64_t>> locals;
 
     void pack(const TokenRoute::Hop& hop, std::byte* to) const {
         for (const TokenRoute::Part& part : hop.parts) {
@@ -58,7 +41,7 @@ struct SpreadJob {
     }
     void unpack(std::size_t number) const {
         const TokenRoute::Bundle& bundle = problem.route.bundles[number];
-        for (const std::int64_t local : locals[number]) {
+        for (const std::int64_t local : bundle.locals) {
             const TokenRoute::Slot& slot = bundle.slots[at(problem.route.locals[at(local)].slot)];
             const std::span<float> to = rowOf(problem.rows, local);
             if (bundle.message < 0)
@@ -81,7 +64,6 @@ struct ReduceJob {
     ReduceProblem problem;
     std::int64_t row_bytes;
     std::vector<std::byte*> returned;  ///< [given] where what came back lies
-    std::vector<std::vector<std::int64_t>> locals;
 
     [[nodiscard]] std::int64_t bytes(const TokenRoute::Hop& hop) const {
         return hop.rows * row_bytes +
@@ -90,9 +72,9 @@ struct ReduceJob {
     /// Own rows and what came back of one bundle, added to `sum` [rows, H].
     void addUp(std::size_t number, Matrix sum) const {
         const TokenRoute& route = problem.route;
-        for (const std::int64_t local : locals[number]) {
-            const TokenRoute::Slot& slot =
-                route.bundles[number].slots[at(route.locals[at(local)].slot)];
+        const TokenRoute::Bundle& bundle = route.bundles[number];
+        for (const std::int64_t local : bundle.locals) {
+            const TokenRoute::Slot& slot = bundle.slots[at(route.locals[at(local)].slot)];
             const std::span<const float> from = rowOf(problem.rows, local);
             const std::span<float> to = rowOf(sum, slot.row);
             const float weight = problem.weighted ? slot.weight : 1.0F;
@@ -109,7 +91,7 @@ struct ReduceJob {
     /// One scalar for each slot of a bundle.
     void collectScalars(std::size_t number, std::span<float> scalars) const {
         const TokenRoute& route = problem.route;
-        for (const std::int64_t local : locals[number])
+        for (const std::int64_t local : route.bundles[number].locals)
             scalars[at(route.locals[at(local)].slot)] = problem.row_scalars[at(local)];
         eachReturn(number,
                    [&](const TokenRoute::Part& part, const std::byte*, const std::byte* values) {
@@ -120,11 +102,10 @@ struct ReduceJob {
                    });
     }
     /// The message back to where a received one came from.
-    void pack(const TokenRoute::Hop& hop, const std::vector<std::size_t>& bundles,
-              std::byte* to) const {
+    void pack(const TokenRoute::Hop& hop, std::byte* to) const {
         std::byte* scalars = to + hop.rows * row_bytes;
         std::vector<float> scratch;
-        for (const std::size_t b : bundles) {
+        for (const std::size_t b : hop.bundles) {
             const TokenRoute::Bundle& bundle = problem.route.bundles[b];
             const std::int64_t hidden = problem.rows.cols;
             scratch.assign(at(bundle.rows * hidden), 0.0F);
@@ -148,37 +129,23 @@ struct ReduceJob {
 private:
     template <class Function>
     void eachReturn(std::size_t number, const Function& function) const {
-        for (std::size_t g = 0; g < problem.route.given.size(); ++g) {
-            const TokenRoute::Hop& hop = problem.route.given[g];
-            const std::byte* rows = returned[g];
+        for (const TokenRoute::Onward& onward : problem.route.bundles[number].onward) {
+            const TokenRoute::Hop& hop = problem.route.given[onward.hop];
+            const TokenRoute::Part& part = hop.parts[onward.part];
+            const std::byte* rows = returned[onward.hop];
             const std::byte* scalars = rows + hop.rows * row_bytes;
-            for (const TokenRoute::Part& part : hop.parts) {
-                if (part.bundle == number) function(part, rows, scalars);
-                rows += static_cast<std::int64_t>(part.rows.size()) * row_bytes;
-                scalars += part.slots.size() * sizeof(float);
-            }
+            function(part, rows + part.first_row * row_bytes,
+                     scalars + part.first_slot * static_cast<std::int64_t>(sizeof(float)));
         }
     }
 };
-
-/// Messages given that carry rows of one of the bundles.
-std::vector<std::size_t> givenOf(const TokenRoute& route, const std::vector<std::size_t>& bundles) {
-    std::vector<std::size_t> out;
-    for (std::size_t g = 0; g < route.given.size(); ++g)
-        if (std::ranges::any_of(route.given[g].parts, [&](const TokenRoute::Part& part) {
-                return std::ranges::find(bundles, part.bundle) != bundles.end();
-            }))
-            out.push_back(g);
-    return out;
-}
 
 }  // namespace
 
 Result<ExchangeScript> spreadScript(SpreadProblem problem, TaggedAllocator& allocator) {
     const TokenRoute& route = problem.route;
     const std::int64_t row_bytes = wireRowBytes(problem.wire, problem.x.cols);
-    auto job = std::make_shared<SpreadJob>(
-        SpreadJob{std::move(problem), row_bytes, {}, localsByBundle(route)});
+    auto job = std::make_shared<SpreadJob>(SpreadJob{std::move(problem), row_bytes, {}});
     ExchangeScript script;
     for (const TokenRoute::Hop& hop : route.received) {
         PIPER_ASSIGN(std::byte * data, stage(script, allocator, hop.rows * row_bytes));
@@ -188,11 +155,7 @@ Result<ExchangeScript> spreadScript(SpreadProblem problem, TaggedAllocator& allo
     for (const TokenRoute::Hop& hop : route.given) {
         PIPER_ASSIGN(std::byte * data, stage(script, allocator, hop.rows * row_bytes));
         ExchangeScript::Step step;
-        for (const TokenRoute::Part& part : hop.parts)
-            if (const std::ptrdiff_t m = route.bundles[part.bundle].message; m >= 0)
-                step.after.push_back(at(m));
-        std::ranges::sort(step.after);
-        step.after.erase(std::unique(step.after.begin(), step.after.end()), step.after.end());
+        step.after = hop.after;
         step.work = [job, &hop, data] { job->pack(hop, data); };
         step.data = {data, at(hop.rows * row_bytes)};
         step.to = hop.peer;
@@ -200,7 +163,7 @@ Result<ExchangeScript> spreadScript(SpreadProblem problem, TaggedAllocator& allo
         script.steps.push_back(std::move(step));
     }
     for (std::size_t b = 0; b < route.bundles.size(); ++b) {
-        if (job->locals[b].empty()) continue;
+        if (route.bundles[b].locals.empty()) continue;
         ExchangeScript::Step step;
         if (route.bundles[b].message >= 0) step.after = {at(route.bundles[b].message)};
         step.work = [job, b] { job->unpack(b); };
@@ -212,28 +175,26 @@ Result<ExchangeScript> spreadScript(SpreadProblem problem, TaggedAllocator& allo
 Result<ExchangeScript> reduceScript(ReduceProblem problem, TaggedAllocator& allocator) {
     const TokenRoute& route = problem.route;
     const std::int64_t row_bytes = wireRowBytes(problem.wire, problem.out.cols);
-    auto job = std::make_shared<ReduceJob>(
-        ReduceJob{std::move(problem), row_bytes, {}, localsByBundle(route)});
+    auto job = std::make_shared<ReduceJob>(ReduceJob{std::move(problem), row_bytes, {}});
     ExchangeScript script;
     for (const TokenRoute::Hop& hop : route.given) {
         PIPER_ASSIGN(std::byte * data, stage(script, allocator, job->bytes(hop)));
         job->returned.push_back(data);
         script.receives.push_back({{data, at(job->bytes(hop))}, hop.peer, hop.tier});
     }
-    const auto messages = bundlesByMessage(route);
-    for (std::size_t m = 0; m < messages.size(); ++m) {
-        const TokenRoute::Hop& hop = route.received[m];
+    for (const TokenRoute::Hop& hop : route.received) {
         PIPER_ASSIGN(std::byte * data, stage(script, allocator, job->bytes(hop)));
         ExchangeScript::Step step;
-        step.after = givenOf(route, messages[m]);
-        step.work = [job, &hop, bundles = messages[m], data] { job->pack(hop, bundles, data); };
+        step.after = hop.after;
+        step.work = [job, &hop, data] { job->pack(hop, data); };
         step.data = {data, at(job->bytes(hop))};
         step.to = hop.peer;
         step.phase = hop.tier;
         script.steps.push_back(std::move(step));
     }
     ExchangeScript::Step own;
-    own.after = givenOf(route, {0});
+    for (const TokenRoute::Onward& onward : route.bundles.front().onward)
+        own.after.push_back(onward.hop);
     own.work = [job] { job->finish(); };
     script.steps.push_back(std::move(own));
     return script;

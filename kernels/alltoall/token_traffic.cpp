@@ -33,9 +33,10 @@ void follow(const ExchangeTiers& tiers, int tier, std::int64_t holder,
 
 }  // namespace
 
-TokenTraffic tokenTraffic(const ExchangeTiers& tiers, const std::vector<std::int64_t>& nodes,
-                          const SlotOwners& owners, std::int64_t topk, std::int64_t row_bytes,
-                          std::int64_t rank) {
+std::vector<TokenTraffic> tokenTraffic(const ExchangeTiers& tiers,
+                                       const std::vector<std::int64_t>& nodes,
+                                       const SlotOwners& owners, std::int64_t topk,
+                                       std::int64_t row_bytes) {
     Edges edges;
     for (std::size_t source = 0; source < owners.size(); ++source)
         for (std::size_t slot = 0; slot < owners[source].size();
@@ -43,25 +44,24 @@ TokenTraffic tokenTraffic(const ExchangeTiers& tiers, const std::vector<std::int
             const auto first = owners[source].begin() + static_cast<std::ptrdiff_t>(slot);
             follow(tiers, 0, static_cast<std::int64_t>(source), {first, first + topk}, edges);
         }
-    const auto other = [&](std::int64_t peer) {
-        return nodes[static_cast<std::size_t>(peer)] != nodes[static_cast<std::size_t>(rank)];
-    };
-    TokenTraffic out;
+    const auto at = [](std::int64_t rank) { return static_cast<std::size_t>(rank); };
+    std::vector<TokenTraffic> out(at(tiers.size()));
     for (const auto& [edge, load] : edges) {
         const auto [from, to] = edge;
-        if (from == rank) {
-            out.route.add(other(to), load.slots * kRecordBytes);
-            out.spread.add(other(to), load.rows * row_bytes);
-        } else if (to == rank) {
-            out.reduce.add(other(from), load.rows * row_bytes);
-            out.reduce_scalars.add(other(from), load.rows * row_bytes + load.slots * 4);
+        const bool other = nodes[at(from)] != nodes[at(to)];
+        const std::int64_t rows = load.rows * row_bytes;
+        out[at(from)].route.add(other, load.slots * kRecordBytes);
+        out[at(from)].spread.add(other, rows);
+        out[at(to)].reduce.add(other, rows);
+        out[at(to)].reduce_scalars.add(other, rows + load.slots * 4);
+    }
+    for (std::int64_t rank = 0; rank < tiers.size(); ++rank)
+        for (int tier = 0; tier < tiers.numTiers(); ++tier) {
+            const auto held = static_cast<std::int64_t>(tiers.sources(tier, rank).size());
+            for (const ExchangeTiers::Peer& peer : tiers.receivers(tier, rank))
+                out[at(rank)].route.add(nodes[at(peer.rank)] != nodes[at(rank)],
+                                        held * kCountBytes);
         }
-    }
-    for (int tier = 0; tier < tiers.numTiers(); ++tier) {
-        const auto held = static_cast<std::int64_t>(tiers.sources(tier, rank).size());
-        for (const ExchangeTiers::Peer& peer : tiers.receivers(tier, rank))
-            out.route.add(other(peer.rank), held * kCountBytes);
-    }
     return out;
 }
 

@@ -13,7 +13,7 @@ namespace piper {
 /// Owner ranks of each slot of every rank's tokens: [ranks][tokens * topk].
 using SlotOwners = std::vector<std::vector<std::int64_t>>;
 
-/// What `rank` sends in each part of an exchange that moves a token once to each group, counted
+/// What a rank sends in each part of an exchange that moves a token once to each group, counted
 /// token by token from the rule alone (docs/alltoall.md, "Counts"). Unit: messages, bytes.
 struct TokenTraffic {
     ExchangeTraffic route;           ///< numbers and records
@@ -21,10 +21,11 @@ struct TokenTraffic {
     ExchangeTraffic reduce;          ///< combine
     ExchangeTraffic reduce_scalars;  ///< gradient of dispatch
 };
-[[nodiscard]] TokenTraffic tokenTraffic(const ExchangeTiers& tiers,
-                                        const std::vector<std::int64_t>& nodes,
-                                        const SlotOwners& owners, std::int64_t topk,
-                                        std::int64_t row_bytes, std::int64_t rank);
+/// Shape: [ranks].
+[[nodiscard]] std::vector<TokenTraffic> tokenTraffic(const ExchangeTiers& tiers,
+                                                     const std::vector<std::int64_t>& nodes,
+                                                     const SlotOwners& owners, std::int64_t topk,
+                                                     std::int64_t row_bytes);
 
 /// Rows of every pair of ranks, [size * size], when each slot is a row: exchangeTraffic's input.
 [[nodiscard]] std::vector<std::int64_t> slotRows(const SlotOwners& owners);

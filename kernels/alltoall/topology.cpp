@@ -50,46 +50,20 @@ ExchangeTopology::Way ExchangeTopology::way(AllToAllAlgorithm algorithm, std::in
 std::vector<std::pair<std::int64_t, std::int64_t>> ExchangeTopology::relayedPairs(
     AllToAllAlgorithm algorithm, std::int64_t rank) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-    const auto relays = [&](std::int64_t s, std::int64_t d) {
+    const auto addIfRelayed = [&](std::int64_t s, std::int64_t d) {
         const Way w = way(algorithm, s, d);
-        return s != rank && d != rank && (w[1] == rank || w[2] == rank);
+        if (s != rank && d != rank && (w[1] == rank || w[2] == rank)) pairs.emplace_back(s, d);
     };
+    // A rank relays only what leaves its node or comes to it.
     for (std::int64_t s = 0; s < size(); ++s) {
-        const bool mate = sameNode(s, rank);
+        if (!sameNode(s, rank)) {
+            for (const std::int64_t d : members(node(rank))) addIfRelayed(s, d);
+            continue;
+        }
         for (std::int64_t d = 0; d < size(); ++d)
-            if (sameNode(d, rank) != mate && relays(s, d)) pairs.emplace_back(s, d);
+            if (!sameNode(d, rank)) addIfRelayed(s, d);
     }
     return pairs;
-}
-
-AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted, const ExchangeTopology& topology) {
-    if (wanted == AllToAllAlgorithm::Flat)
-        return {AllToAllAlgorithm::Flat, "the plan names the flat exchange", false};
-    const bool named = wanted != AllToAllAlgorithm::Auto;
-    if (topology.numNodes() <= 1)
-        return {AllToAllAlgorithm::Flat,
-                fmt::format("the {} ranks of the group share one node, so there is nothing to "
-                            "aggregate: flat",
-                            topology.size()),
-                named};
-    if (wanted == AllToAllAlgorithm::NodeDedup)
-        return {wanted,
-                fmt::format("the plan names node_dedup: a token crosses once to each of the {} "
-                            "nodes",
-                            topology.numNodes()),
-                false};
-    if (topology.numNodes() == topology.size())
-        return {AllToAllAlgorithm::Flat,
-                fmt::format("each of the {} nodes holds one rank of the group, so there is nothing "
-                            "to aggregate: flat",
-                            topology.numNodes()),
-                named};
-    if (wanted == AllToAllAlgorithm::Rail || wanted == AllToAllAlgorithm::NodePair)
-        return {wanted, fmt::format("the plan names {}", toText(wanted)), false};
-    return {AllToAllAlgorithm::Node,
-            fmt::format("the {} ranks of the group lie on {} nodes: node-staged", topology.size(),
-                        topology.numNodes()),
-            false};
 }
 
 }  // namespace piper

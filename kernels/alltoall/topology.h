@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,8 +24,8 @@ public:
         return m_members[index(node)];
     }
     [[nodiscard]] bool sameNode(std::int64_t a, std::int64_t b) const { return node(a) == node(b); }
-    /// The rank on `node` that takes what `source`, of another node, sends there: the one whose
-    /// place on its node equals the source's, modulo the ranks there.
+    /// The rank on `node` that takes what `source` sends there: the one whose place on its node
+    /// equals the source's, modulo the ranks there.
     [[nodiscard]] std::int64_t relay(std::int64_t source, std::int64_t node) const;
     /// The stations of rows from rank s to rank d: s, the one that sends them between nodes, the
     /// one that receives them there, d. Stations that follow each other may be the same rank.
@@ -43,17 +42,5 @@ private:
     std::vector<std::int64_t> m_place;                 ///< [size], on its node
     std::vector<std::vector<std::int64_t>> m_members;  ///< [nodes]
 };
-
-/// What Auto becomes, and why, in one sentence.
-struct AlgorithmChoice {
-    AllToAllAlgorithm algorithm = AllToAllAlgorithm::Flat;
-    std::string reason;
-    bool fell_back = false;  ///< the plan named another one
-};
-
-/// Auto: flat on one node, node-staged across nodes. What stages becomes flat where there is
-/// nothing to stage: one node, or one rank on every node.
-[[nodiscard]] AlgorithmChoice chooseAlgorithm(AllToAllAlgorithm wanted,
-                                              const ExchangeTopology& topology);
 
 }  // namespace piper

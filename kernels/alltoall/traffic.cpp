@@ -7,25 +7,25 @@
 namespace piper {
 namespace {
 
-ExchangeTraffic traffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                        const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                        std::int64_t rank, bool mirrored) {
+std::vector<ExchangeTraffic> traffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
+                                     const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
+                                     bool mirrored) {
     std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::int64_t> hops;
     for (std::int64_t s = 0; s < topology.size(); ++s)
         for (std::int64_t d = 0; d < topology.size(); ++d) {
             const std::int64_t n = rows[static_cast<std::size_t>(s * topology.size() + d)];
             if (n == 0) continue;
             const ExchangeTopology::Way way = topology.way(algorithm, s, d);
-            for (std::size_t h = 0; h + 1 < way.size(); ++h) {
-                const std::int64_t from = mirrored ? way[h + 1] : way[h];
-                const std::int64_t to = mirrored ? way[h] : way[h + 1];
-                if (from == rank && to != rank) hops[{h, from, to}] += n;
-            }
+            for (std::size_t h = 0; h + 1 < way.size(); ++h)
+                if (way[h] != way[h + 1]) hops[{h, way[h], way[h + 1]}] += n;
         }
-    ExchangeTraffic sum;
-    for (const auto& [hop, n] : hops)
-        sum.add(!topology.sameNode(std::get<1>(hop), std::get<2>(hop)), n * row_bytes);
-    return sum;
+    std::vector<ExchangeTraffic> sums(static_cast<std::size_t>(topology.size()));
+    for (const auto& [hop, n] : hops) {
+        const auto [number, from, to] = hop;
+        sums[static_cast<std::size_t>(mirrored ? to : from)].add(!topology.sameNode(from, to),
+                                                                 n * row_bytes);
+    }
+    return sums;
 }
 
 }  // namespace
@@ -46,16 +46,18 @@ void ExchangeTraffic::add(bool inter_node, std::int64_t message_bytes) {
     inter_node_bytes += message_bytes;
 }
 
-ExchangeTraffic exchangeTraffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                                const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                                std::int64_t rank) {
-    return traffic(algorithm, topology, rows, row_bytes, rank, false);
+std::vector<ExchangeTraffic> exchangeTraffic(AllToAllAlgorithm algorithm,
+                                             const ExchangeTopology& topology,
+                                             const std::vector<std::int64_t>& rows,
+                                             std::int64_t row_bytes) {
+    return traffic(algorithm, topology, rows, row_bytes, false);
 }
 
-ExchangeTraffic mirroredTraffic(AllToAllAlgorithm algorithm, const ExchangeTopology& topology,
-                                const std::vector<std::int64_t>& rows, std::int64_t row_bytes,
-                                std::int64_t rank) {
-    return traffic(algorithm, topology, rows, row_bytes, rank, true);
+std::vector<ExchangeTraffic> mirroredTraffic(AllToAllAlgorithm algorithm,
+                                             const ExchangeTopology& topology,
+                                             const std::vector<std::int64_t>& rows,
+                                             std::int64_t row_bytes) {
+    return traffic(algorithm, topology, rows, row_bytes, true);
 }
 
 ExchangeTraffic uniformTraffic(AllToAllAlgorithm algorithm, std::int64_t nodes, std::int64_t local,

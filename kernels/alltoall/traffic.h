@@ -19,18 +19,18 @@ struct ExchangeTraffic {
     void add(bool inter_node, std::int64_t message_bytes);
 };
 
-/// What `rank` sends when rank s has rows[s * size + d] rows for rank d: on each hop of the rows'
-/// ways one message for each receiver with rows. Empty messages are not sent.
+/// What each rank sends when rank s has rows[s * size + d] rows for rank d: on each hop of the
+/// rows' ways one message for each receiver with rows. Empty messages are not sent. Shape: [size].
 /// Unit: messages, and bytes of payload; a relayed row counts on each of its hops.
-[[nodiscard]] ExchangeTraffic exchangeTraffic(AllToAllAlgorithm algorithm,
-                                              const ExchangeTopology& topology,
-                                              const std::vector<std::int64_t>& rows,
-                                              std::int64_t row_bytes, std::int64_t rank);
+[[nodiscard]] std::vector<ExchangeTraffic> exchangeTraffic(AllToAllAlgorithm algorithm,
+                                                           const ExchangeTopology& topology,
+                                                           const std::vector<std::int64_t>& rows,
+                                                           std::int64_t row_bytes);
 /// The same for the mirrored exchange, in which every row goes back the way it came.
-[[nodiscard]] ExchangeTraffic mirroredTraffic(AllToAllAlgorithm algorithm,
-                                              const ExchangeTopology& topology,
-                                              const std::vector<std::int64_t>& rows,
-                                              std::int64_t row_bytes, std::int64_t rank);
+[[nodiscard]] std::vector<ExchangeTraffic> mirroredTraffic(AllToAllAlgorithm algorithm,
+                                                           const ExchangeTopology& topology,
+                                                           const std::vector<std::int64_t>& rows,
+                                                           std::int64_t row_bytes);
 
 /// The closed form of what a whole group of `nodes` nodes with `local` ranks each sends when every
 /// rank has `bytes` for every other one (docs/alltoall.md, "Counts").

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/resources/exchange_choice.h"
 #include "core/resources/shard.h"
 #include "core/schedule/expand.h"
 #include "kernels/pipeline/support.h"
@@ -25,7 +26,8 @@ StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)
       m_tensor(m_parts.groups.tp.get(), m_parts.plan.layout.sp, m_parts.backend),
       m_context{m_parts.plan, m_parts.backend, m_tensor},
       m_exchange(*m_parts.groups.ep, m_parts.backend.allocator(),
-                 m_parts.plan.all_to_all.algorithm),
+                 chooseExchange(m_parts.plan, m_parts.groups.ep->size(),
+                                ExchangeTopology(m_parts.groups.ep->nodes()).numNodes())),
       m_moe(m_context, *m_parts.groups.ep, m_exchange,
             ExpertSlices(m_parts.groups.etp.get(), m_parts.backend, m_tensor), owners) {}
 

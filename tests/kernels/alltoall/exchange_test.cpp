@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::int64_t kClasses = 3;
 constexpr AllToAllAlgorithm kAlgorithms[] = {AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node,
-                                             AllToAllAlgorithm::Rail, AllToAllAlgorithm::NodePair};
+                                             AllToAllAlgorithm::Rail, AllToAllAlgorithm::NodePair,
+                                             AllToAllAlgorithm::Vendor};
 
 /// Rows of class k that rank s sends to rank d in a chunk; every rank can ask for any of them.
 using CountRule = std::int64_t (*)(std::int64_t s, std::int64_t d, std::int64_t k, std::int64_t c);
@@ -104,7 +105,7 @@ void checkMirrored(AllToAll& exchange, const ExchangeRoute& route, const Case& o
     EXPECT_EQ(back, one.sent()) << "chunk " << one.chunk;
     expectTraffic(before, one.world.counters(),
                   mirroredTraffic(exchange.choice().algorithm, exchange.topology(), one.matrix(),
-                                  one.row_bytes, one.world.rank()));
+                                  one.row_bytes)[static_cast<std::size_t>(one.world.rank())]);
 }
 
 void expectCounts(const ExchangeRoute& route, const Case& one) {
@@ -136,9 +137,9 @@ void checkChunks(CountRule rule, AllToAllAlgorithm algorithm, std::int64_t row_b
                                       received[i], row_bytes);
         ASSERT_TRUE(started.ok()) << started.error().text();
         pending.push_back(std::move(started).value());
-        const ExchangeTraffic t = exchangeTraffic(exchange.choice().algorithm, exchange.topology(),
-                                                  one.matrix(), row_bytes, world.rank());
-        closed_form += t;
+        closed_form +=
+            exchangeTraffic(exchange.choice().algorithm, exchange.topology(), one.matrix(),
+                            row_bytes)[static_cast<std::size_t>(world.rank())];
     }
     for (const auto& p : pending) ASSERT_TRUE(p->wait().ok());
     expectTraffic(before, world.counters(), closed_form);
@@ -178,6 +179,19 @@ TEST(Exchange, WrongBuffersAreRefusedOnTheSpot) {
     EXPECT_EQ(started.error().code, ErrorCode::InvalidInput);
     EXPECT_FALSE(exchange.exchangeCounts(std::vector<std::int64_t>(1), 1, kClasses).ok());
     ASSERT_TRUE(world.barrier().ok());
+}
+
+TEST(Exchange, TokensAreNotMovedAsBlocks) {
+    Communicator& world = test::transport().world();
+    TaggedAllocator allocator;
+    EXPECT_FALSE(checkMovesBlocks(AllToAllAlgorithm::NodeDedup).ok());
+    AllToAll exchange(world, allocator, AllToAllAlgorithm::NodeDedup);
+    if (exchange.choice().algorithm != AllToAllAlgorithm::NodeDedup) return;  // one node
+    const auto routes = exchange.exchangeCounts(countsOf(none, 1), 1, kClasses);
+    ASSERT_FALSE(routes.ok());
+    EXPECT_NE(routes.error().text().find("node_dedup moves tokens"), std::string::npos);
+    EXPECT_FALSE(
+        exchange.start(exchange.uniformRoute(0), ExchangeDirection::Forward, {}, {}, 8).ok());
 }
 
 }  // namespace

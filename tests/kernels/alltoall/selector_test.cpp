@@ -30,20 +30,20 @@ TEST(Selector, BytesDecideLargeRowsAndMessagesSmallOnes) {
     EXPECT_NE(explainChoice(large).find("the link of node"), std::string::npos);
 
     ExchangeLinks slow_messages;
-    slow_messages.message_seconds = 1e-3;
-    slow_messages.node_bytes_per_second = 1e12;
+    slow_messages.message = Seconds(1e-3);
+    slow_messages.node = BytesPerSecond(1e12);
     const auto small = estimateAlgorithms(nodes, owners, 8, 16, slow_messages);
     EXPECT_TRUE(small.front().algorithm == TokenAlgorithm::NodePair ||
                 small.front().algorithm == TokenAlgorithm::Node ||
                 small.front().algorithm == TokenAlgorithm::NodeDedup)
         << toText(small.front().algorithm);
-    EXPECT_LT(small.front().rank_messages, 2 * 15);
+    EXPECT_LT(small.front().cost.rank_messages, 2 * 15);
     EXPECT_NE(explainChoice(small).find("messages of one rank limit"), std::string::npos);
 }
 
 TEST(Selector, OnOneNodeNothingBeatsTheFewestCopies) {
     const auto estimates = estimateAlgorithms({0, 0, 0, 0}, drawOwners(4, 16, 2), 2, 4096, {});
-    for (const AlgorithmEstimate& e : estimates) EXPECT_EQ(e.node_bytes, 0);
+    for (const AlgorithmEstimate& e : estimates) EXPECT_EQ(e.cost.node_bytes, 0.0);
     // All send one message to each mate: the tie on rows of distinct ranks goes to flat.
     EXPECT_EQ(estimates.front().algorithm, TokenAlgorithm::Flat);
 }
@@ -51,7 +51,7 @@ TEST(Selector, OnOneNodeNothingBeatsTheFewestCopies) {
 TEST(Selector, WithoutTokensFlatIsChosen) {
     const auto estimates = estimateAlgorithms({0, 0, 1, 1}, SlotOwners(4), 2, 4096, {});
     EXPECT_EQ(estimates.front().algorithm, TokenAlgorithm::Flat);
-    EXPECT_EQ(estimates.front().seconds, 0.0);
+    EXPECT_EQ(estimates.front().cost.total().value, 0.0);
 }
 
 }  // namespace

@@ -51,10 +51,11 @@ TEST(TokenTraffic, OneTokenCrossesOnceAndOneSumComesBack) {
     const Ranks nodes = {0, 0, 1, 1};
     const auto tiers = dedupTiers(TokenAlgorithm::NodeDedup, nodes, {});
     const SlotOwners owners = {{2, 3, 3, 1}, {}, {}, {}};
-    const TokenTraffic source = tokenTraffic(*tiers, nodes, owners, 4, 100, 0);
+    const std::vector<TokenTraffic> ranks = tokenTraffic(*tiers, nodes, owners, 4, 100);
+    const TokenTraffic& source = ranks[0];
     EXPECT_EQ(source.spread, (ExchangeTraffic{2, 200, 1, 100}));
     EXPECT_EQ(source.reduce, ExchangeTraffic{});
-    const TokenTraffic relay = tokenTraffic(*tiers, nodes, owners, 4, 100, 2);
+    const TokenTraffic& relay = ranks[2];
     EXPECT_EQ(relay.spread, (ExchangeTraffic{1, 100, 0, 0}));
     EXPECT_EQ(relay.reduce, (ExchangeTraffic{1, 100, 1, 100}));
     EXPECT_EQ(relay.reduce_scalars, (ExchangeTraffic{1, 112, 1, 112}));

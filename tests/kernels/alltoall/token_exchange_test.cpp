@@ -217,20 +217,18 @@ private:
             for (const std::int32_t place : tokens.places)
                 owners.back().push_back(place / kLocalExperts);
         }
-        const std::int64_t row = wireRowBytes(m_wire, kHidden), rank = world().rank();
+        const std::int64_t row = wireRowBytes(m_wire, kHidden);
+        const std::size_t rank = at(world().rank());
         if (deduplicates(m_algorithm)) {
             const auto tiers = dedupTiers(m_algorithm, world().nodes(), m_options.racks);
-            return tokenTraffic(*tiers, world().nodes(), owners, all.front().topk, row, rank);
+            return tokenTraffic(*tiers, world().nodes(), owners, all.front().topk, row)[rank];
         }
         const ExchangeTopology topology(world().nodes());
-        AllToAllAlgorithm way = AllToAllAlgorithm::Flat;
-        if (m_algorithm == TokenAlgorithm::Node) way = AllToAllAlgorithm::Node;
-        if (m_algorithm == TokenAlgorithm::Rail) way = AllToAllAlgorithm::Rail;
-        if (m_algorithm == TokenAlgorithm::NodePair) way = AllToAllAlgorithm::NodePair;
-        const AlgorithmChoice choice = chooseAlgorithm(way, topology);
+        const AlgorithmChoice choice =
+            chooseAlgorithm(wayOf(m_algorithm), topology.size(), topology.numNodes());
         TokenTraffic out;
-        out.spread = exchangeTraffic(choice.algorithm, topology, slotRows(owners), row, rank);
-        out.reduce = mirroredTraffic(choice.algorithm, topology, slotRows(owners), row, rank);
+        out.spread = exchangeTraffic(choice.algorithm, topology, slotRows(owners), row)[rank];
+        out.reduce = mirroredTraffic(choice.algorithm, topology, slotRows(owners), row)[rank];
         out.reduce_scalars = out.reduce;
         return out;
     }

@@ -162,9 +162,9 @@ TEST(MeasuredBytes, ATokenCrossesToANodeOnce) {
     TokenTraffic sum;
     for (const std::int32_t layer : {1, 2})
         for (const std::int64_t chunk : {0, 1}) {
-            const TokenTraffic t =
-                tokenTraffic(*tiers, nodes, recordedOwners(*trace, plan, layer, chunk), 3,
-                             plan.model.hidden_size * 4, world.world().rank());
+            const TokenTraffic t = tokenTraffic(
+                *tiers, nodes, recordedOwners(*trace, plan, layer, chunk), 3,
+                plan.model.hidden_size * 4)[static_cast<std::size_t>(world.world().rank())];
             sum.route += t.route;
             sum.spread += t.spread;
             sum.reduce += t.reduce;
@@ -176,6 +176,80 @@ TEST(MeasuredBytes, ATokenCrossesToANodeOnce) {
     EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Forward}]), sum.reduce.bytes);
     EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Backward}]), sum.spread.bytes);
     EXPECT_EQ((bytes[{OperationKind::Dispatch, Pass::Backward}]), sum.reduce_scalars.bytes);
+}
+
+/// On as many nodes as the launcher said, evenly; false where they are uneven.
+bool placeOnNodes(Plan& plan) {
+    const ExchangeTopology topology(test::transport().world().nodes());
+    plan.cluster.nodes = topology.numNodes();
+    plan.cluster.devices_per_node = topology.size() / topology.numNodes();
+    return topology.size() % topology.numNodes() == 0;
+}
+
+/// What all ranks together hand to the transport for one kind of exchange in a step.
+double predictedBytes(const Plan& plan, OperationKind kind, Pass pass) {
+    const Phase phase = kind == OperationKind::Dispatch ? Phase::Dispatch : Phase::Combine;
+    const OperationWork work =
+        operationWork(plan, {kind, phase, pass, LayerKind::Moe, false}, StageId(0));
+    return work.communication->bytes.value *
+           static_cast<double>(plan.all_to_all.chunks * plan.numMicroBatches() *
+                               plan.model.numMoeLayers() * plan.layout.dp);
+}
+
+double measuredSum(const test::TinyRun& run, OperationKind kind, Pass pass) {
+    Bytes64 bytes = measuredBytes(run.recorder.timeline());
+    double sum = static_cast<double>(bytes[{kind, pass}]);
+    EXPECT_TRUE(test::transport().world().allReduceSum(std::span(&sum, 1)).ok());
+    return sum;
+}
+
+TEST(PredictedBytes, AreThoseMeasuredWhereEveryTokenGoesEverywhere) {
+    Transport& world = test::transport();
+    const std::int64_t n = world.world().size();
+    for (const AllToAllAlgorithm algorithm :
+         {AllToAllAlgorithm::Auto, AllToAllAlgorithm::Flat, AllToAllAlgorithm::Node,
+          AllToAllAlgorithm::Rail, AllToAllAlgorithm::NodePair, AllToAllAlgorithm::NodeDedup}) {
+        Plan plan = dedupPlan(algorithm, n);
+        plan.model.moe->router_topk = plan.model.moe->num_experts;
+        if (!placeOnNodes(plan)) return;
+        test::TinyRun run(plan, world);
+        TrainingOptions options;
+        options.steps = 1;
+        ASSERT_TRUE(run.train(options).ok());
+        for (const auto& [kind, pass] : {std::pair{OperationKind::Combine, Pass::Forward},
+                                         std::pair{OperationKind::Combine, Pass::Backward},
+                                         std::pair{OperationKind::Dispatch, Pass::Backward}})
+            EXPECT_DOUBLE_EQ(measuredSum(run, kind, pass), predictedBytes(plan, kind, pass))
+                << toText(algorithm) << ' ' << toText(kind) << ' ' << toText(pass);
+        // The numbers that travel with a dispatch are no payload of the model.
+        EXPECT_GT(measuredSum(run, OperationKind::Dispatch, Pass::Forward),
+                  predictedBytes(plan, OperationKind::Dispatch, Pass::Forward));
+    }
+}
+
+TEST(PredictedBytes, AreNearThoseOfAMeasuredLoad) {
+    Transport& world = test::transport();
+    Plan plan = dedupPlan(AllToAllAlgorithm::NodeDedup, world.world().size());
+    if (!placeOnNodes(plan)) return;
+    test::TinyRun run(plan, world);
+    TrainingOptions options;
+    options.steps = 1;
+    ASSERT_TRUE(run.train(options).ok());
+    const auto experts = static_cast<std::size_t>(plan.model.moe->num_experts);
+    std::vector<std::vector<double>> load(3, std::vector<double>(experts, 0.0));
+    for (const ExpertLoad& row : run.recorder.timeline().expert_load)
+        for (std::size_t e = 0; e < experts; ++e)
+            load[row.layer.index()][e] += static_cast<double>(row.tokens[e]);
+    for (auto& layer : load) ASSERT_TRUE(world.world().allReduceSum(std::span<double>(layer)).ok());
+    const double measured = measuredSum(run, OperationKind::Combine, Pass::Forward);
+    plan.routing_load.kind = RoutingLoadKind::Histogram;
+    plan.routing_load.histogram = load;
+    const double predicted = predictedBytes(plan, OperationKind::Combine, Pass::Forward);
+    EXPECT_NEAR(predicted, measured, 0.05 * measured);
+    plan.all_to_all.algorithm = AllToAllAlgorithm::Flat;
+    if (plan.cluster.nodes > 1) {
+        EXPECT_GT(predictedBytes(plan, OperationKind::Combine, Pass::Forward), 1.1 * measured);
+    }
 }
 
 }  // namespace

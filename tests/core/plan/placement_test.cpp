@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cost/placement.h"
+#include "core/plan/placement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/plan/plan.h"
+#include "core/resources/exchange.h"
+
+namespace piper {
+
+/// What bounds an exchange.
+struct ExchangeLinks {
+    BytesPerSecond node = BytesPerSecond(12.5e6);  ///< of a node's link, each direction
+    BytesPerSecond local = BytesPerSecond(5e9);    ///< of one rank to its node mates
+    Seconds message = Seconds(20e-6);              ///< a rank's time for one message
+};
+/// Of a group with so many ranks on each node: its share of the node's link.
+[[nodiscard]] ExchangeLinks exchangeLinks(const ClusterSpec& cluster, double ranks_per_node);
+
+/// Dispatch and combine. Source: docs/alltoall.md, "Cost".
+struct ExchangeCost {
+    double node_bytes = 0.0;     ///< over the busiest node's link, in its busier direction
+    double rank_messages = 0.0;  ///< of the rank that sends most
+    double local_bytes = 0.0;    ///< of the rank that moves most inside its node
+    Seconds link, messages, local;
+
+    /// Fills the times, which add up.
+    void price(const ExchangeLinks& links);
+    [[nodiscard]] Seconds total() const { return link + messages + local; }
+    /// "the link of a node limits (8.68 MB, 0.694 s of 0.695 s)"; `node` names which one.
+    [[nodiscard]] std::string limit(const std::string& node = "a node") const;
+};
+
+/// What an exchange is, as a measured point names it.
+struct ExchangeSetting {
+    std::int64_t ranks = 1, nodes = 1;
+    std::int64_t tokens = 1;  ///< of each rank
+    double row_bytes = 1.0;
+    std::int64_t topk = 1;
+    std::int64_t reach = 1;  ///< nodes a token may have experts on
+    double imbalance = 1.0;
+    bool tokens_move = true;  ///< deduplicating algorithms can run
+};
+
+/// The fastest algorithm of the measured setting nearest to `setting`. Nothing where none is near:
+/// ranks or nodes twice as many or few, bytes four times, or one node against several.
+struct MeasuredChoice {
+    AllToAllAlgorithm algorithm = AllToAllAlgorithm::Flat;
+    ExchangePoint point;                  ///< it, with its time
+    std::optional<Seconds> flat, vendor;  ///< at the same setting
+};
+[[nodiscard]] std::optional<MeasuredChoice> measuredChoice(const MeasuredCurves& curves,
+                                                           const ExchangeSetting& setting);
+
+/// By the formulas, for even loads; the first of equals is the simpler one.
+struct FormulaChoice {
+    AllToAllAlgorithm algorithm = AllToAllAlgorithm::Flat;
+    ExchangeCost cost, flat;
+};
+[[nodiscard]] FormulaChoice formulaChoice(const ExchangeSetting& setting, std::int64_t num_experts,
+                                          const ExchangeLinks& links);
+
+/// What our worker runs in an ep group of so many ranks and nodes. Auto: the measured table of the
+/// plan's cluster, or else the formulas over its links; what the plan names as chooseAlgorithm.
+/// Asked by the worker, which knows its nodes, and by the model.
+[[nodiscard]] AlgorithmChoice chooseExchange(const Plan& plan, std::int64_t ranks,
+                                             std::int64_t nodes);
+/// The same without the words.
+[[nodiscard]] AllToAllAlgorithm pickExchange(const Plan& plan, std::int64_t ranks,
+                                             std::int64_t nodes);
+/// The choice for a setting on a cluster, in words.
+[[nodiscard]] AlgorithmChoice chooseFor(const ClusterSpec& cluster, const ExchangeSetting& setting,
+                                        std::int64_t num_experts);
+
+}  // namespace piper
