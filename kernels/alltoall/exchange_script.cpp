@@ -7,9 +7,14 @@
 namespace piper {
 namespace {
 
-void runCopies(const std::vector<ExchangeScript::Copy>& copies) {
-    for (const ExchangeScript::Copy& copy : copies)
+/// Returns the bytes copied.
+std::int64_t runCopies(const std::vector<ExchangeScript::Copy>& copies) {
+    std::int64_t bytes = 0;
+    for (const ExchangeScript::Copy& copy : copies) {
         if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+        bytes += copy.bytes;
+    }
+    return bytes;
 }
 
 class RunningExchange final : public PendingTransfer {
@@ -49,7 +54,7 @@ public:
     Status wait() override {
         for (std::int64_t round = 0; !test(); ++round) {
             const std::size_t before = m_receives.size() + m_sends.size();
-            note(m_group.pause(round));
+            note(m_group.pause(round, underWay()));
             if (before != m_receives.size() + m_sends.size()) round = -1;
         }
         return m_status;
@@ -61,9 +66,19 @@ private:
         std::size_t number;
     };
 
+    [[nodiscard]] std::vector<PendingTransfer*> underWay() const {
+        std::vector<PendingTransfer*> out;
+        for (const Incoming& incoming : m_receives) out.push_back(incoming.transfer.get());
+        for (const auto& send : m_sends) out.push_back(send.get());
+        return out;
+    }
     Status run(ExchangeScript::Step& step) {
-        runCopies(step.copies);
-        if (step.work) step.work();
+        std::int64_t copied = runCopies(step.copies);
+        if (step.work) {
+            step.work();
+            copied += static_cast<std::int64_t>(step.data.size());  // what it packed
+        }
+        m_group.copied(copied);
         if (step.to < 0) return {};
         PIPER_ASSIGN(auto transfer, m_group.send(step.data, step.to, m_tag + step.phase));
         m_sends.push_back(std::move(transfer));

@@ -45,7 +45,10 @@ public:
     Status broadcast(std::span<std::byte> data, std::int64_t root) override;
     Status barrier() override;
     [[nodiscard]] const TransportCounters& counters() const override { return m_counters; }
-    Status pause(std::int64_t round) override;
+    Status pause(std::int64_t round, std::span<PendingTransfer* const> transfers) override;
+#if defined(PIPER_SIMULATED)
+    void copied(std::int64_t bytes) override;
+#endif
 
 private:
     template <class T>

@@ -77,12 +77,16 @@ public:
 
     [[nodiscard]] virtual const TransportCounters& counters() const = 0;
 
-    /// Between two rounds of tests: lets others run at first, sleeps for longer and longer after
-    /// that. Errors: the wait was interrupted.
-    virtual Status pause(std::int64_t round) {
+    /// Between two rounds of tests of transfers of this group: lets others run at first, sleeps for
+    /// longer and longer after that; may come back as soon as one is done.
+    /// Errors: the wait was interrupted.
+    virtual Status pause(std::int64_t round, std::span<PendingTransfer* const> transfers) {
         (void)round;
+        (void)transfers;
         return {};
     }
+    /// A rank copied so many bytes of its own memory beside an exchange: simulated time passes.
+    virtual void copied(std::int64_t bytes) { (void)bytes; }
 };
 
 /// The process's place in the world and the maker of its groups.

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a simulated exchange: the algorithms of kernels/alltoall over MPI, run by smpirun.
+// usage: simulate pairs BYTES,... ALGORITHM,... | simulate moe BYTES,... TOPK EXPERTS LIMIT
+// ALGORITHM,... Rank 0 prints "algorithm,bytes a pair,microseconds" of simulated time; results are
+// checked where PIPER_SIMULATED_CHECK is set (buffers are then not shared between ranks).
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/base/cast.h"
+#include "kernels/alltoall/alltoall.h"
+#include "kernels/alltoall/token_exchange.h"
+#include "kernels/transport/mpi_transport.h"
+
+namespace piper {
+namespace {
+
+std::vector<std::string> split(const std::string& list) {
+    std::vector<std::string> out;
+    std::stringstream in(list);
+    for (std::string item; std::getline(in, item, ',');) out.push_back(item);
+    return out;
+}
+
+/// Simulated seconds of the slowest rank.
+template <class Run>
+Result<double> timed(Communicator& world, const Run& run) {
+    PIPER_TRY(world.barrier());
+    const double began = MPI_Wtime();
+    PIPER_TRY(run());
+    double seconds = MPI_Wtime() - began;
+    PIPER_TRY(world.allReduceMax(std::span(&seconds, 1)));
+    return seconds;
+}
+
+void report(const Communicator& world, const std::string& name, std::int64_t bytes,
+            double seconds) {
+    if (world.rank() == 0)
+        std::printf("%s,%lld,%.3f\n", name.c_str(), static_cast<long long>(bytes), 1e6 * seconds);
+}
+
+bool checks() {
+    return std::getenv("PIPER_SIMULATED_CHECK") != nullptr;
+}
+
+std::byte pattern(std::int64_t from, std::int64_t to) {
+    return static_cast<std::byte>((from * 37 + to * 11 + 5) & 0xFF);
+}
+
+Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
+    const std::int64_t size = world.size();
+    std::vector<std::byte> send(at(size * bytes)), recv(at(size * bytes));
+    if (checks())
+        for (std::int64_t to = 0; to < size; ++to)
+            std::fill_n(send.begin() + to * bytes, bytes, pattern(world.rank(), to));
+    double seconds = 0.0;
+    if (name == "mpi_alltoall") {  // not the v: vendors have more algorithms for it
+        const int n = static_cast<int>(bytes);
+        PIPER_ASSIGN(seconds, timed(world, [&]() -> Status {
+                         MPI_Alltoall(send.data(), n, MPI_BYTE, recv.data(), n, MPI_BYTE,
+                                      MPI_COMM_WORLD);
+                         return {};
+                     }));
+    } else {
+        TaggedAllocator allocator;
+        PIPER_ASSIGN(const auto algorithm, parseEnum<AllToAllAlgorithm>(name, "algorithm"));
+        PIPER_TRY(checkMovesBlocks(algorithm));
+        AllToAll exchange(world, allocator, algorithm);
+        const ExchangeRoute route = exchange.uniformRoute(1);
+        PIPER_ASSIGN(seconds, timed(world, [&]() -> Status {
+                         PIPER_ASSIGN(
+                             auto pending,
+                             exchange.start(route, ExchangeDirection::Forward, send, recv, bytes));
+                         return pending->wait();
+                     }));
+    }
+    if (checks())
+        for (std::int64_t from = 0; from < size; ++from)
+            for (std::int64_t i = 0; i < bytes; ++i)
+                if (recv[at(from * bytes + i)] != pattern(from, world.rank()))
+                    return fail(ErrorCode::External, "{}: byte {} from rank {} is wrong", name, i,
+                                from);
+    report(world, name, bytes, seconds);
+    return {};
+}
+
+struct Moe {
+    std::int64_t topk = 8, experts = 256, limit = 0;
+};
+
+/// Even routing: topk experts of each token, on at most `limit` nodes.
+std::vector<std::int32_t> route(const Communicator& world, const Moe& moe, std::int64_t tokens) {
+    std::minstd_rand random(static_cast<unsigned>(7 + world.rank()));
+    const std::int64_t nodes = world.nodes().back() + 1, per_node = moe.experts / nodes;
+    std::vector<std::int32_t> order(at(nodes)), places;
+    for (std::size_t n = 0; n < order.size(); ++n) order[n] = static_cast<std::int32_t>(n);
+    for (std::int64_t t = 0; t < tokens; ++t) {
+        std::shuffle(order.begin(), order.end(), random);
+        const std::int64_t reach = moe.limit > 0 ? std::min(moe.limit, nodes) : nodes;
+        std::vector<std::int32_t> experts;
+        for (std::int64_t n = 0; n < reach; ++n)
+            for (std::int64_t e = 0; e < per_node; ++e)
+                experts.push_back(order[at(n)] * static_cast<std::int32_t>(per_node) +
+                                  static_cast<std::int32_t>(e));
+        std::shuffle(experts.begin(), experts.end(), random);
+        places.insert(places.end(), experts.begin(), experts.begin() + moe.topk);
+    }
+    return places;
+}
+
+/// Dispatch and combine of as many tokens as give `bytes` a pair on average, rows of 4 KiB or of
+/// all these bytes.
+Status moe(Communicator& world, const Moe& moe, std::int64_t bytes, const std::string& name) {
+    const std::int64_t row = std::min<std::int64_t>(bytes, 4096), hidden = row / 4;
+    const std::int64_t tokens = std::max<std::int64_t>(1, world.size() * bytes / (row * moe.topk));
+    const std::vector<std::int32_t> places = route(world, moe, tokens);
+    const std::vector<float> weights(places.size(), 0.5F);
+    std::vector<float> x(at(tokens * hidden), static_cast<float>(world.rank())), out(x.size());
+    TaggedAllocator allocator;
+    TokenExchangeOptions options;
+    PIPER_ASSIGN(options.algorithm, parseEnum<TokenAlgorithm>(name, "algorithm"));
+    options.hidden = hidden;
+    options.local_experts = moe.experts / world.size();
+    PIPER_ASSIGN(auto exchange, makeTokenExchange(world, allocator, options));
+    PIPER_ASSIGN(
+        const double seconds, timed(world, [&]() -> Status {
+            const TokenRouting routing{tokens, moe.topk, places, weights};
+            PIPER_ASSIGN(auto routes, exchange->route(std::span(&routing, 1)));
+            RoutedTokens& routed = *routes.front();
+            std::vector<float> rows(at(routed.rows() * hidden));
+            const Matrix y(rows.data(), routed.rows(), hidden);
+            PIPER_ASSIGN(auto there, exchange->dispatch(routed, {x.data(), tokens, hidden}, y));
+            PIPER_TRY(there->wait());
+            PIPER_ASSIGN(auto back, exchange->combine(routed, y, {out.data(), tokens, hidden},
+                                                      Store::Overwrite));
+            return back->wait();
+        }));
+    const float expected = static_cast<float>(world.rank() * moe.topk) * 0.5F;
+    if (checks() && std::ranges::any_of(out, [&](float v) { return v != expected; }))
+        return fail(ErrorCode::External, "{}: a combined element is not {}", name, expected);
+    report(world, name, bytes, seconds);
+    return {};
+}
+
+Status run(Communicator& world, const std::vector<std::string>& arguments) {
+    const bool plain = arguments.size() == 3 && arguments[0] == "pairs";
+    if (!plain && !(arguments.size() == 6 && arguments[0] == "moe"))
+        return fail(ErrorCode::InvalidInput, "usage: see the head of simulate.cpp");
+    const Moe shape =
+        plain ? Moe{}
+              : Moe{std::stoll(arguments[2]), std::stoll(arguments[3]), std::stoll(arguments[4])};
+    for (const std::string& bytes : split(arguments[1]))
+        for (const std::string& name : split(arguments.back()))
+            PIPER_TRY(plain ? pairs(world, std::stoll(bytes), name)
+                            : moe(world, shape, std::stoll(bytes), name));
+    return {};
+}
+
+}  // namespace
+}  // namespace piper
+
+int main(int argc, char** argv) {
+    auto transport = piper::makeMpiTransport({});
+    if (!transport.ok()) {
+        std::fprintf(stderr, "simulate: %s\n", transport.error().text().c_str());
+        return 1;
+    }
+    const piper::Status status = piper::run((*transport)->world(), {argv + 1, argv + argc});
+    if (status.ok()) return 0;
+    std::fprintf(stderr, "simulate: rank %d: %s\n", static_cast<int>((*transport)->world().rank()),
+                 status.error().text().c_str());
+    (*transport)->abort(1);
+}
