@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by packaging/fresh-machine: a minimal Debian root made by
+# Sourced by packaging/fresh-machine and packaging/test-packages: a minimal Debian root made by
 # debootstrap (mirror, proxy and options come from this system's apt) and steps that run inside it.
 # The caller sets: suite, root ("" for a new directory in $TMPDIR), keep (yes or no).
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 
 #include "app/alltoall/bench.h"
 #include "app/alltoall/contest.h"
+#include "app/command_line/command_line.h"
 #include "kernels/transport/local_transport.h"
 #include "kernels/transport/mpi_transport.h"
 #include "kernels/transport/node_map.h"
@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
     CLI::App app(
         "Checks and times the all-to-all algorithms on the ranks that mpirun or srun "
         "starts; ratios are medians of interleaved pairs against the first algorithm, the "
-        "row '(again)' is the noise floor");
+        "row '(again)' is the noise floor",
+        "piper-alltoall");
     BenchOptions options;
     bool json = false;
     app.require_subcommand(1);
@@ -147,7 +148,8 @@ int main(int argc, char** argv) {
     }
     moe->add_option("--racks", options.racks, "Rack of each rank")->delimiter(',');
     pairs->add_option("--sizes", options.sizes, "Bytes a pair")->delimiter(',')->check(positive);
-    CLI11_PARSE(app, argc, argv);
+    completeCommandLine(app);
+    if (const auto status = readCommandLine(app, argc, argv)) return *status;
     return runBench(moe->parsed()       ? benchMoe
                     : explain->parsed() ? explainMoe
                     : tune->parsed()    ? tuneMoe

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <memory>
+#include <ranges>
+
+#include "app/command_line/command_line.h"
 
 namespace piper::app {
 
@@ -12,6 +15,7 @@ void addBench(CommandSet& commands) {
         {"alltoall", benchCollectives}, {"fetch", benchFetch},     {"gemm", benchGemm},
         {"import", benchImport},        {"predict", benchPredict}, {"search", benchSearch},
         {"store", benchStore}};
+    const auto names = kSubjects | std::views::keys;
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
         "bench", "Time a part of the program, or hold the model against published times",
@@ -23,7 +27,7 @@ void addBench(CommandSet& commands) {
            "kernels), import (a Kineto file, "
            "against json.load), store (rows of the collector, windows), predict (predictions a "
            "second on one core), search (strategies a second; whole searches)")
-        ->check(CLI::IsMember(kSubjects))
+        ->check(oneOf({names.begin(), names.end()}))
         ->required();
     app.add_option(
         "--published", options->published,

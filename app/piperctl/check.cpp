@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "app/command_line/command_line.h"
 #include "app/files/files.h"
 #include "app/piperctl/command.h"
 #include "core/base/json.h"
@@ -89,7 +90,8 @@ void addCheck(CommandSet& commands) {
     app.add_option("--gpus-per-node", options->gpus_per_node, "Devices of one node")
         ->capture_default_str();
     app.add_option("--layout", options->layout, "Degrees: \"tp=8 pp=8 ep=8 etp=1\"");
-    app.add_option("--framework", options->framework, "plain, megatron, deepspeed or torchtitan")
+    app.add_option("--framework", options->framework, "Whose rules hold")
+        ->type_name(choices<Framework>())
         ->capture_default_str();
     app.add_option("--set", options->settings,
                    "KEY=VALUE: num_layers, num_experts, precision, ...");

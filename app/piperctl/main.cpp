@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/command_line/command_line.h"
 #include "app/piperctl/command.h"
 
 namespace piper::app {
@@ -43,11 +44,7 @@ int main(int argc, char** argv) {
     piper::app::addImport(commands);
     piper::app::addCompare(commands);
     piper::app::addExport(commands);
-    try {
-        root.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        // --help ends with 0, anything else is unusable input.
-        return root.exit(e) == 0 ? 0 : 2;
-    }
+    piper::app::completeCommandLine(root);
+    if (const auto status = piper::app::readCommandLine(root, argc, argv)) return *status;
     return commands.runChosen();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/command_line/command_line.h"
 #include "app/files/files.h"
 #include "core/base/json.h"
 #include "core/schedule/chunk_split.h"
@@ -17,9 +18,10 @@ void addWorkloadOptions(CLI::App& app, PlanOptions& options) {
         ->check(CLI::PositiveNumber);
     app.add_option("--seq-len", options.seq_len, "Tokens of one sequence")
         ->check(CLI::PositiveNumber);
-    app.add_option("--framework", options.framework,
-                   "plain, megatron, deepspeed or torchtitan; default: plain");
-    app.add_option("--precision", options.precision, "fp32, bf16, fp8, ...; default: bf16 on GPUs");
+    app.add_option("--framework", options.framework, "Whose rules hold; default: plain")
+        ->type_name(choices<Framework>());
+    app.add_option("--precision", options.precision, "Main precision; default: bf16 on GPUs")
+        ->type_name(choices<Precision>());
 }
 
 void addPlanOptions(CLI::App& app, PlanOptions& options) {
@@ -30,7 +32,8 @@ void addPlanOptions(CLI::App& app, PlanOptions& options) {
     app.add_option("--world", options.world, "Ranks; default: every device of the cluster")
         ->check(CLI::PositiveNumber);
     app.add_option("--schedule", options.schedule,
-                   "1f1b, gpipe, ...; default: 1f1b, interleaved_1f1b with vpp above 1");
+                   "Pipeline schedule; default: 1f1b, interleaved_1f1b with vpp above 1")
+        ->type_name(choices<ScheduleKind>());
     app.add_option("--micro-batch-size", options.micro_batch_size,
                    "Sequences of one micro-batch; default: 1")
         ->check(CLI::PositiveNumber);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "app/command_line/command_line.h"
 #include "app/common/sessions.h"
 #include "app/files/files.h"
 #include "app/piperctl/command.h"
@@ -164,7 +165,7 @@ void addSession(CommandSet& commands) {
                    "add, test (connect), open (send the worker), list, discover, clean (remove the "
                    "worker), forget")
         ->required()
-        ->check(CLI::IsMember({"add", "test", "open", "list", "discover", "clean", "forget"}));
+        ->check(oneOf({"add", "test", "open", "list", "discover", "clean", "forget"}));
     app.add_option("name", options->session.name, "Session")->capture_default_str();
     addHostOptions(app, options->session);
     app.add_option("-o,--output", options->output, "discover: write this cluster file");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QApplication>
+#include <QIcon>
 #include <QStandardPaths>
 #include <QSurfaceFormat>
 #include <cstdio>
 
+#include "app/command_line/command_line.h"
 #include "app/common/parallel.h"
 #include "app/files/files.h"
 #include "app/workbench/options.h"
@@ -36,7 +38,8 @@ void prepare(const Options& options) {
     format.setProfile(QSurfaceFormat::CoreProfile);
     QSurfaceFormat::setDefaultFormat(format);
     QApplication::setApplicationName(QStringLiteral("piper-workbench"));
-    QApplication::setApplicationVersion(QStringLiteral(PIPER_VERSION));
+    QApplication::setDesktopFileName(QStringLiteral("piper-workbench"));
+    QApplication::setApplicationVersion(QString::fromStdString(programVersion()));
 }
 
 QString defaultWorkspace() {
@@ -153,19 +156,10 @@ int runWindow(QApplication& application, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    QStringList arguments;
-    for (int i = 0; i < argc; ++i) arguments << QString::fromLocal8Bit(argv[i]);
-    const Result<Options> options = parseOptions(arguments);
-    if (!options.ok()) return report(options.error());
-    if (options->help) {
-        std::printf("%s", qPrintable(helpText()));
-        return 0;
-    }
-    if (options->version) {
-        std::printf("piper-workbench %s\n", PIPER_VERSION);
-        return 0;
-    }
-    prepare(*options);
+    const ParsedOptions parsed = parseOptions(argc, argv);
+    if (parsed.exit_status) return *parsed.exit_status;
+    prepare(parsed.options);
     QApplication application(argc, argv);
-    return runWindow(application, *options);
+    QApplication::setWindowIcon(QIcon(QStringLiteral(":/piper-workbench.svg")));
+    return runWindow(application, parsed.options);
 }

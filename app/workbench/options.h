@@ -3,10 +3,8 @@
 
 #include <QSize>
 #include <QString>
-#include <QStringList>
 #include <optional>
 
-#include "core/base/result.h"
 #include "ui/views/page_icons.h"
 #include "ui/views/theme.h"
 
@@ -24,12 +22,14 @@ struct Options {
     ui::Theme theme = ui::Theme::System;
     QString bench;
     bool json = false;
-    bool help = false;
-    bool version = false;
 };
 
-/// Errors: InvalidInput names the option, its value and the legal ones.
-[[nodiscard]] Result<Options> parseOptions(const QStringList& arguments);
-[[nodiscard]] QString helpText();
+/// What the command line asks for: options, or an exit status when help, the version or what is
+/// wrong (the option, its value and the legal ones) has been printed.
+struct ParsedOptions {
+    Options options;
+    std::optional<int> exit_status;
+};
+[[nodiscard]] ParsedOptions parseOptions(int argc, const char* const* argv);
 
 }  // namespace piper::app

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/worker/options.h"
 
-#include <CLI/CLI.hpp>
+#include "app/command_line/command_line.h"
 
 namespace piper {
 
 ParsedOptions parseOptions(int argc, char** argv) {
     ParsedOptions parsed;
     WorkerOptions& o = parsed.options;
-    CLI::App app{"Trains one rank of a plan; one process a rank, started by mpirun."};
+    CLI::App app{"Trains one rank of a plan; one process a rank, started by mpirun.",
+                 "piper-worker"};
     CLI::Option* calibrate = app.add_option("--calibrate", o.calibrate,
                                             "measure this machine into a cluster FILE and end");
     app.add_flag("--quick", o.quick, "fewer shapes and repetitions")->needs(calibrate);
@@ -28,7 +29,7 @@ ParsedOptions parseOptions(int argc, char** argv) {
                    "refuse to hold more, as a device of that memory would")
         ->check(CLI::PositiveNumber);
     app.add_option("--backend", o.backend, "cpu, or cuda where its plugin and a device are found")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->check(app::oneOf({"cpu", "cuda"}))
         ->capture_default_str();
     app.add_option("--learning-rate", o.learning_rate)
         ->check(CLI::NonNegativeNumber)
@@ -39,13 +40,12 @@ ParsedOptions parseOptions(int argc, char** argv) {
                    "where checkpoints go (JOB/checkpoints with --checkpoint-every); also written "
                    "after the last step");
     app.add_option("--resume", o.resume, "go on from a checkpoint, or the newest of a folder");
-    try {
-        app.parse(argc, argv);
+    app.final_callback([&o] {
         if (o.calibrate.empty() && (o.plan.empty() || o.job.empty()))
             throw CLI::RequiredError("--plan and --job (or --calibrate)");
-    } catch (const CLI::ParseError& error) {
-        parsed.exit_status = app.exit(error) == 0 ? 0 : 2;
-    }
+    });
+    app::completeCommandLine(app);
+    parsed.exit_status = app::readCommandLine(app, argc, argv);
     return parsed;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch and combine of mixture-of-experts rows over MPI ranks, for C and for what can call C.
- * Link with piper_kernels_alltoall_c. docs/alltoall.md describes the algorithms, their message
+ * Link with -lpiper_alltoall. docs/alltoall.md describes the algorithms, their message
  * counts and bytes; packaging/examples/alltoall/moe_layer.c is a whole program.
  *
  * All ranks make the same calls in the same order. Pointers belong to the caller and live until the

@@ -25,7 +25,10 @@ std::string pluginPath() {
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
     if (error) return kFileName;
     const auto folder = program.parent_path();
-    for (const auto& place : {folder.parent_path() / "lib" / kFileName, folder / kFileName}) {
+    // Installed, in the build tree, or beside a worker that was copied to a host.
+    const auto prefix = folder.parent_path();
+    for (const auto& place :
+         {prefix / PIPER_PLUGIN_DIR / kFileName, prefix / "lib" / kFileName, folder / kFileName}) {
         if (std::filesystem::exists(place, error)) return place.string();
     }
     return {};

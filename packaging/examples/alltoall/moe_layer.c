@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One MoE layer's exchanges, there and back and their gradients, through the C interface.
+/* cc moe_layer.c $(pkg-config --cflags --libs piper_alltoall) -lm
+ * One MoE layer's exchanges, there and back and their gradients, through the C interface.
  * usage: mpirun -np 4 alltoall-example [ALGORITHM [WIRE]]
  * Every token goes to two experts; expert e multiplies by e + 1. Results are checked. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/alltoall/piper_alltoall.h"
+#include <piper_alltoall.h>
 
 enum { kTokens = 5, kTopk = 2, kHidden = 8, kLocal = 2 };
 
