@@ -3,7 +3,6 @@
 
 #include <QDir>
 #include <QFileInfo>
-#include <QMetaObject>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -200,10 +199,6 @@ QString SessionRunController::whyNot(const Plan& plan, const SessionConfig& wher
     return parts.join(QStringLiteral("; "));
 }
 
-void SessionRunController::post(std::function<void()> on_window) {
-    QMetaObject::invokeMethod(this, std::move(on_window), Qt::QueuedConnection);
-}
-
 void SessionRunController::start(const ui::RunRequest& request) {
     if (m_running || request.session == nullptr) return;
     m_running = true;
@@ -211,7 +206,7 @@ void SessionRunController::start(const ui::RunRequest& request) {
     const std::uint64_t generation = ++m_generation;
     Watch watch{m_worker, request, {}};
     watch.tell = [this, generation](std::function<void(SessionRunController&)> what) {
-        post([this, generation, what = std::move(what)] {
+        m_window.post([this, generation, what = std::move(what)] {
             if (generation == m_generation) what(*this);
         });
     };
@@ -226,7 +221,7 @@ void SessionRunController::preview(const ui::RunRequest& request) {
     m_preview = std::jthread([this, request, worker = m_worker](const std::stop_token& stop) {
         ui::RunPreview preview = previewOf(request, worker, stop);
         if (stop.stop_requested()) return;
-        post([this, preview = std::move(preview)] { Q_EMIT previewed(preview); });
+        m_window.post([this, preview = std::move(preview)] { Q_EMIT previewed(preview); });
     });
 }
 

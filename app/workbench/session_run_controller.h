@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ui/models/run_controller.h"
+#include "ui/models/window_queue.h"
 
 namespace piper::app {
 
@@ -30,9 +31,9 @@ public:
 
 private:
     struct Watch;
-    void post(std::function<void()> on_window);
     void retire(std::jthread& thread);
 
+    ui::WindowQueue m_window;  ///< outlives the threads below
     std::filesystem::path m_worker;
     bool m_running = false;
     std::uint64_t m_generation = 0;  ///< what a detached run still says is not heard

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/thread_executor.h"
 
-#include <QMetaObject>
 #include <algorithm>
 
 namespace piper::app {
@@ -73,12 +72,9 @@ void ThreadExecutor::loop(Worker& worker, const std::stop_token& stop) {
 void ThreadExecutor::execute(const Request& request) {
     const auto send = [this, topic = request.topic, revision = request.revision](OnWindow done,
                                                                                  bool last) {
-        QMetaObject::invokeMethod(
-            &m_receiver,
-            [this, topic, revision, done = std::move(done), last] {
-                deliver(topic, revision, done, last);
-            },
-            Qt::QueuedConnection);
+        m_window.post([this, topic, revision, done = std::move(done), last] {
+            deliver(topic, revision, done, last);
+        });
     };
     const Context context{request.stop.get_token(),
                           [&send](OnWindow done) { send(std::move(done), false); }};

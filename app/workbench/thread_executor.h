@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <QObject>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "ui/models/executor.h"
+#include "ui/models/window_queue.h"
 
 namespace piper::app {
 
@@ -51,7 +51,7 @@ private:
     /// Runs on the window's thread when the request is still the newest of its topic.
     void deliver(const QString& topic, std::uint64_t revision, OnWindow done, bool last);
 
-    QObject m_receiver;  ///< lives on the window's thread; pending deliveries end with it
+    ui::WindowQueue m_window;  ///< pending deliveries end with it
     std::array<std::unique_ptr<Worker>, 2> m_workers;
     std::vector<NetworkThread> m_network;         ///< window's thread only
     std::map<QString, std::uint64_t> m_revision;  ///< window's thread only

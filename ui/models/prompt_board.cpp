@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/prompt_board.h"
 
-#include <QMetaObject>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -27,8 +26,7 @@ struct PromptBoard::State {
 
     /// Under the mutex.
     void tellBoard() const {
-        if (board != nullptr)
-            QMetaObject::invokeMethod(board, &PromptBoard::changed, Qt::QueuedConnection);
+        if (board != nullptr) board->m_window.post([board = board] { Q_EMIT board->changed(); });
     }
 
     /// Ends what `chosen` holds for; unanswered means refused.

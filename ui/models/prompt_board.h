@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sessions/ssh_prompter.h"
+#include "ui/models/window_queue.h"
 
 namespace piper::ui {
 
@@ -56,6 +57,7 @@ private:
     struct Waiting;
     class BoardPrompter;
     std::shared_ptr<State> m_state;
+    WindowQueue m_window;
 };
 
 /// The question as lines of text, for tests and screen readers.
