@@ -7,42 +7,30 @@
 #include <charconv>
 #include <limits>
 
+#include "core/run/sub_lanes.h"
 #include "core/run/time_range.h"
 
 namespace piper {
 namespace {
 
-/// More rows than this no view shows: what would need one is put on the last.
-constexpr std::size_t kMostRows = 1024;
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
 
 std::string keyOf(std::string_view process, std::string_view thread) {
     return fmt::format("{}\x1f{}", process, thread);
 }
 
-/// The row of each event of one track, sorted by start and, of equal start, the longest first: the
-/// first row that is free, so that nested ranges take one row a depth.
+/// The row of each event of one track, in the order of SubLanes.
 void assignRowsOf(std::span<Event> events, std::int64_t& overlaps) {
-    std::vector<std::int64_t> row_ends;
+    SubLanes rows;
     for (Event& e : events) {
-        std::size_t row = 0;
-        while (row < row_ends.size() && row_ends[row] > e.start_ns) ++row;
-        if (row == row_ends.size() && row < kMostRows) row_ends.push_back(0);
-        row = std::min(row, row_ends.size() - 1);
-        overlaps += row > 0 && isDeviceWork(e.category) ? 1 : 0;
-        row_ends[row] = std::max(e.end_ns(), row_ends[row]);
-        e.sub_lane = static_cast<std::uint16_t>(row);
+        e.sub_lane = rows.rowFor(e);
+        overlaps += e.sub_lane > 0 && isDeviceWork(e.category) ? 1 : 0;
     }
 }
 
-bool isEarlier(const Event& a, const Event& b) {
-    if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
-    return a.duration_ns > b.duration_ns;
-}
-
 void sortUnlessSorted(std::span<Event> events) {
-    if (!std::is_sorted(events.begin(), events.end(), isEarlier))
-        std::stable_sort(events.begin(), events.end(), isEarlier);
+    if (!std::is_sorted(events.begin(), events.end(), startsBeforeOrLonger))
+        std::stable_sort(events.begin(), events.end(), startsBeforeOrLonger);
 }
 
 bool isFlow(EventCategory c) {

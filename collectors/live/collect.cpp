@@ -9,6 +9,7 @@
 
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
+#include "core/run/sub_lanes.h"
 
 namespace piper {
 namespace {
@@ -192,8 +193,10 @@ std::int64_t bestOffset(const std::vector<ClockSample>& samples) {
 Result<CollectedRun> collectJob(const fs::path& job_directory, Workspace& into,
                                 std::string_view run_name) {
     PIPER_ASSIGN(Found found, readRankFiles(job_directory));
-    for (RankFile& file : found.files)
+    for (RankFile& file : found.files) {
         file.run.ranks.front().offset_ns = bestOffset(file.records().clock);
+        assignSubLanes(file.run.ranks.front());
+    }
     CollectedRun out;
     out.name = std::string(run_name);
     out.problems = found.problems;

@@ -9,6 +9,7 @@ using columns::field;
 using columns::put;
 using columns::putReal;
 using columns::Reader;
+using columns::real;
 using columns::word;
 
 template <class E>
@@ -56,45 +57,43 @@ std::string encodeEvents(std::span<const Event> rows) {
     return out;
 }
 
+namespace {
+
+/// Reads the columns of events that `Row` has fields for.
+template <class Row>
+bool readEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
+                std::vector<Row>& out) {
+    return appendRows(blob, count, out, [&](Reader& in, std::span<Row> rows) {
+        return field(in, rows, PIPER_FIELD(start_ns)) &&
+               field(in, rows, PIPER_FIELD(duration_ns)) &&
+               word(in, rows, PIPER_FIELD(kind), codes.kind) &&
+               word(in, rows, PIPER_FIELD(phase), codes.phase) &&
+               word(in, rows, PIPER_FIELD(pass), codes.pass) &&
+               word(in, rows, PIPER_FIELD(pipeline_phase), codes.pipeline_phase) &&
+               word(in, rows, PIPER_FIELD(lane), codes.lane) &&
+               word(in, rows, PIPER_FIELD(category), codes.category) &&
+               field(in, rows, PIPER_FIELD(sub_lane)) && field(in, rows, PIPER_FIELD(step)) &&
+               field(in, rows, PIPER_FIELD(layer.value)) &&
+               field(in, rows, PIPER_FIELD(micro_batch.value)) &&
+               field(in, rows, PIPER_FIELD(chunk.value)) &&
+               field(in, rows, PIPER_FIELD(model_chunk.value)) &&
+               field(in, rows, PIPER_FIELD(operation)) && field(in, rows, PIPER_FIELD(name)) &&
+               field(in, rows, PIPER_FIELD(track)) && field(in, rows, PIPER_FIELD(correlation)) &&
+               field(in, rows, PIPER_FIELD(bytes)) && field(in, rows, PIPER_FIELD(cpu_ns)) &&
+               real(in, rows, PIPER_FIELD(flops));
+    });
+}
+
+}  // namespace
+
 bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
                   std::vector<Event>& out) {
-    return appendRows(blob, count, out, [&](Reader& in, std::span<Event> rows) {
-        return field(
-                   in, rows, [](Event & e) -> auto& { return e.start_ns; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.duration_ns; }) &&
-               word(in, rows, &Event::kind, codes.kind) &&
-               word(in, rows, &Event::phase, codes.phase) &&
-               word(in, rows, &Event::pass, codes.pass) &&
-               word(in, rows, &Event::pipeline_phase, codes.pipeline_phase) &&
-               word(in, rows, &Event::lane, codes.lane) &&
-               word(in, rows, &Event::category, codes.category) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.sub_lane; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.step; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.layer.value; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.micro_batch.value; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.chunk.value; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.model_chunk.value; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.operation; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.name; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.track; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.correlation; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.bytes; }) &&
-               field(
-                   in, rows, [](Event & e) -> auto& { return e.cpu_ns; }) &&
-               in.doubles([&](std::size_t i, double v) { rows[i].flops = v; });
-    });
+    return readEvents(blob, count, codes, out);
+}
+
+bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
+                  std::vector<DrawnEvent>& out) {
+    return readEvents(blob, count, codes, out);
 }
 
 std::string encodeMemory(std::span<const MemorySample> rows) {
@@ -108,11 +107,8 @@ std::string encodeMemory(std::span<const MemorySample> rows) {
 bool decodeMemory(std::string_view blob, std::size_t count, const CodeTables& codes,
                   std::vector<MemorySample>& out) {
     return appendRows(blob, count, out, [&](Reader& in, std::span<MemorySample> rows) {
-        return field(
-                   in, rows, [](MemorySample & s) -> auto& { return s.time_ns; }) &&
-               word(in, rows, &MemorySample::term, codes.term) &&
-               field(
-                   in, rows, [](MemorySample & s) -> auto& { return s.bytes; });
+        return field(in, rows, PIPER_FIELD(time_ns)) &&
+               word(in, rows, PIPER_FIELD(term), codes.term) && field(in, rows, PIPER_FIELD(bytes));
     });
 }
 
@@ -126,12 +122,8 @@ std::string encodeClock(std::span<const ClockSample> rows) {
 
 bool decodeClock(std::string_view blob, std::size_t count, std::vector<ClockSample>& out) {
     return appendRows(blob, count, out, [&](Reader& in, std::span<ClockSample> rows) {
-        return field(
-                   in, rows, [](ClockSample & s) -> auto& { return s.time_ns; }) &&
-               field(
-                   in, rows, [](ClockSample & s) -> auto& { return s.offset_ns; }) &&
-               field(
-                   in, rows, [](ClockSample & s) -> auto& { return s.round_trip_ns; });
+        return field(in, rows, PIPER_FIELD(time_ns)) && field(in, rows, PIPER_FIELD(offset_ns)) &&
+               field(in, rows, PIPER_FIELD(round_trip_ns));
     });
 }
 
@@ -148,16 +140,9 @@ std::string encodeSteps(std::span<const StepRecord> rows) {
 
 bool decodeSteps(std::string_view blob, std::size_t count, std::vector<StepRecord>& out) {
     return appendRows(blob, count, out, [&](Reader& in, std::span<StepRecord> rows) {
-        return field(
-                   in, rows, [](StepRecord & s) -> auto& { return s.step; }) &&
-               field(
-                   in, rows, [](StepRecord & s) -> auto& { return s.start_ns; }) &&
-               field(
-                   in, rows, [](StepRecord & s) -> auto& { return s.end_ns; }) &&
-               field(
-                   in, rows, [](StepRecord & s) -> auto& { return s.tokens; }) &&
-               in.doubles([&](std::size_t i, double v) { rows[i].loss = v; }) &&
-               in.doubles([&](std::size_t i, double v) { rows[i].gradient_norm = v; });
+        return field(in, rows, PIPER_FIELD(step)) && field(in, rows, PIPER_FIELD(start_ns)) &&
+               field(in, rows, PIPER_FIELD(end_ns)) && field(in, rows, PIPER_FIELD(tokens)) &&
+               real(in, rows, PIPER_FIELD(loss)) && real(in, rows, PIPER_FIELD(gradient_norm));
     });
 }
 
@@ -174,10 +159,8 @@ std::string encodeExpertLoad(std::span<const ExpertLoad> rows) {
 bool decodeExpertLoad(std::string_view blob, std::size_t count, std::vector<ExpertLoad>& out) {
     static constexpr std::int64_t kMostExperts = 1 << 16;
     return appendRows(blob, count, out, [&](Reader& in, std::span<ExpertLoad> rows) {
-        const bool heads = field(
-                               in, rows, [](ExpertLoad & l) -> auto& { return l.step; }) &&
-                           field(
-                               in, rows, [](ExpertLoad & l) -> auto& { return l.layer.value; }) &&
+        const bool heads = field(in, rows, PIPER_FIELD(step)) &&
+                           field(in, rows, PIPER_FIELD(layer.value)) &&
                            in.integers([&](std::size_t i, std::int64_t size) {
                                if (size < 0 || size > kMostExperts) return false;
                                rows[i].tokens.resize(static_cast<std::size_t>(size));

@@ -28,6 +28,18 @@ struct CodeTables {
     [[nodiscard]] static CodeTables own();
 };
 
+/// What a timeline draws of an event; the other columns of a chunk are passed over.
+struct DrawnEvent {
+    std::int64_t start_ns = 0;
+    std::int64_t duration_ns = 0;
+    OperationKind kind = OperationKind::Forward;
+    Phase phase = Phase::Idle;
+    Pass pass = Pass::Forward;
+    EventCategory category = EventCategory::Operation;
+    MicroBatchId micro_batch;
+    std::int32_t name = -1;
+};
+
 [[nodiscard]] std::string encodeEvents(std::span<const Event> rows);
 [[nodiscard]] std::string encodeMemory(std::span<const MemorySample> rows);
 [[nodiscard]] std::string encodeClock(std::span<const ClockSample> rows);
@@ -37,6 +49,8 @@ struct CodeTables {
 /// Append `count` decoded rows; false (nothing appended) when the blob does not hold exactly them.
 [[nodiscard]] bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
                                 std::vector<Event>& out);
+[[nodiscard]] bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
+                                std::vector<DrawnEvent>& out);
 [[nodiscard]] bool decodeMemory(std::string_view blob, std::size_t count, const CodeTables& codes,
                                 std::vector<MemorySample>& out);
 [[nodiscard]] bool decodeClock(std::string_view blob, std::size_t count,

@@ -6,18 +6,29 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
+
+/// An accessor of a member for field(), word() and real(): there only for rows that have it.
+#define PIPER_FIELD(member) [](auto& row) -> decltype((row.member)) { return row.member; }
 
 namespace piper::columns {
 
 /// A column is one flag byte and its values: one varint when all rows are equal, else the zigzag
 /// varint of each row's difference from the row before, or eight bytes a double that is no integer.
-enum Form : char { Constant = 0, Deltas = 1, Raw = 2 };
+/// Packed (since version 3 of the file): base and scale as varints, a width w <= kWidestPacked in
+/// one byte, then w bits a row, lowest bit first: value = base + scale * bits. PackedDeltas: the
+/// first value as a varint, then the differences from the row before, packed. The shortest of the
+/// forms is written.
+enum Form : char { Constant = 0, Deltas = 1, Raw = 2, Packed = 3, PackedDeltas = 4 };
 
 inline constexpr std::size_t kLongestVarint = 10;
+/// Bits of a row that one unaligned load of eight bytes holds wherever it begins.
+inline constexpr int kWidestPacked = 56;
 /// Of one blob.
 inline constexpr std::size_t kMostRows = 512;
 
@@ -38,28 +49,112 @@ inline std::uint64_t unzigzag(std::uint64_t code) {
     return (code >> 1) ^ (0 - (code & 1));
 }
 
-/// Appends the column `get(row)` of integers or enumerations. Differences wrap, so that every
-/// 64-bit value survives.
+inline std::size_t varintBytes(std::uint64_t value) {
+    return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+inline std::size_t packedBytes(std::size_t count, int width) {
+    return (count * static_cast<std::size_t>(width) + 7) / 8;
+}
+
+/// How a list of integers is packed: value = base + scale * bits.
+struct Packing {
+    std::uint64_t base = 0, scale = 1;
+    int width = 0;
+
+    /// `step`: look for a common divisor. A list that starts with arbitrary values has none, which
+    /// shows after a few divisions.
+    static Packing of(std::span<const std::uint64_t> values, bool step) {
+        Packing out;
+        std::int64_t least = static_cast<std::int64_t>(values.front()), most = least;
+        for (const std::uint64_t v : values) {
+            least = std::min(least, static_cast<std::int64_t>(v));
+            most = std::max(most, static_cast<std::int64_t>(v));
+        }
+        out.base = static_cast<std::uint64_t>(least);
+        const std::uint64_t range = static_cast<std::uint64_t>(most) - out.base;
+        std::uint64_t divisor = 0;
+        for (std::size_t i = 0; step && divisor != 1 && i < values.size(); ++i) {
+            const std::uint64_t above = values[i] - out.base;
+            if (divisor == 0 || above % divisor != 0) divisor = std::gcd(divisor, above);
+        }
+        out.scale = std::max<std::uint64_t>(divisor, 1);
+        if (!step) out.scale = 1;
+        out.width = static_cast<int>(std::bit_width(range / out.scale));
+        return out;
+    }
+    [[nodiscard]] std::size_t bytes(std::size_t count) const {
+        return varintBytes(zigzag(base)) + varintBytes(scale) + 1 + packedBytes(count, width);
+    }
+};
+
+/// `at` has room for packing.bytes(values.size()).
+inline char* putPacked(char* at, const Packing& packing, std::span<const std::uint64_t> values) {
+    at = putVarint(at, zigzag(packing.base));
+    at = putVarint(at, packing.scale);
+    *at++ = static_cast<char>(packing.width);
+    std::uint64_t waiting = 0;
+    int bits = 0;
+    for (const std::uint64_t v : values) {
+        const std::uint64_t above = v - packing.base;
+        waiting |= (packing.scale == 1 ? above : above / packing.scale) << bits;
+        for (bits += packing.width; bits >= 8; bits -= 8, waiting >>= 8)
+            *at++ = static_cast<char>(waiting & 0xff);
+    }
+    if (bits > 0) *at++ = static_cast<char>(waiting & 0xff);
+    return at;
+}
+
+/// Appends a column of integers in its shortest form. Differences wrap, so that every 64-bit value
+/// survives.
+inline void putIntegers(std::string& out, std::span<const std::uint64_t> values) {
+    const auto first = values.empty() ? 0 : values.front();
+    const bool constant =
+        std::all_of(values.begin(), values.end(), [&](std::uint64_t v) { return v == first; });
+    if (constant) {
+        char text[1 + kLongestVarint] = {Constant};
+        const char* end = values.empty() ? text + 1 : putVarint(text + 1, zigzag(first));
+        out.append(text, static_cast<std::size_t>(end - text));
+        return;
+    }
+    std::vector<std::uint64_t> differences(values.size() - 1);
+    std::size_t varints = varintBytes(zigzag(first));
+    for (std::size_t i = 1; i < values.size(); ++i) {
+        differences[i - 1] = values[i] - values[i - 1];
+        varints += varintBytes(zigzag(differences[i - 1]));
+    }
+    const Packing plain = Packing::of(values, true);
+    const Packing steps = Packing::of(differences, false);
+    const auto size = [](const Packing& p, std::size_t count) {
+        return p.width > kWidestPacked ? SIZE_MAX : p.bytes(count);
+    };
+    const std::size_t of_plain = size(plain, values.size());
+    std::size_t of_steps = size(steps, differences.size());
+    if (of_steps != SIZE_MAX) of_steps += varintBytes(zigzag(first));
+    const std::size_t before = out.size();
+    out.resize(before + 1 + std::min({varints, of_plain, of_steps}));
+    char* at = out.data() + before;
+    if (of_plain <= varints && of_plain <= of_steps) {
+        *at++ = Packed;
+        putPacked(at, plain, values);
+    } else if (of_steps <= varints) {
+        *at++ = PackedDeltas;
+        putPacked(putVarint(at, zigzag(first)), steps, differences);
+    } else {
+        *at++ = Deltas;
+        at = putVarint(at, zigzag(first));
+        for (const std::uint64_t d : differences) at = putVarint(at, zigzag(d));
+    }
+}
+
+/// Appends the column `get(row)` of integers or enumerations.
 template <class Row, class Get>
 void put(std::string& out, std::span<const Row> rows, Get get) {
-    const auto value = [&](std::size_t i) {
-        return static_cast<std::uint64_t>(static_cast<std::int64_t>(get(rows[i])));
-    };
-    std::size_t differing = 1;
-    while (differing < rows.size() && value(differing) == value(0)) ++differing;
-    const bool constant = differing >= rows.size();
-    const std::size_t count = constant ? std::min<std::size_t>(rows.size(), 1) : rows.size();
-    const std::size_t before = out.size();
-    out.resize(before + 1 + count * kLongestVarint);
-    char* at = out.data() + before;
-    *at++ = constant ? Constant : Deltas;
-    std::uint64_t last = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t v = value(i);
-        at = putVarint(at, zigzag(v - last));
-        last = v;
-    }
-    out.resize(static_cast<std::size_t>(at - out.data()));
+    std::vector<std::uint64_t> values;
+    values.reserve(rows.size());
+    for (const Row& row : rows)
+        values.push_back(static_cast<std::uint64_t>(static_cast<std::int64_t>(get(row))));
+    putIntegers(out, values);
 }
 
 /// True when the double is a whole number that comes back with every bit.
@@ -120,7 +215,26 @@ public:
         return true;
     }
 
+    /// Passes over a column.
+    bool skip() {
+        const char form = take();
+        Packing ignored;
+        if (form == Raw) return skipBytes(m_count * sizeof(double));
+        if (form == PackedDeltas) (void)varint();
+        const bool packed = form == Packed || (form == PackedDeltas && m_count > 0);
+        if (packed && takePacked(m_count - (form == PackedDeltas ? 1 : 0), ignored) == nullptr)
+            return fault();
+        if (form == Packed || form == PackedDeltas) return !m_failed;
+        return integers(form, m_count, [](std::size_t, std::int64_t) { return true; });
+    }
+
 private:
+    bool skipBytes(std::size_t bytes) {
+        if (m_failed || static_cast<std::size_t>(m_end - m_at) < bytes) return fault();
+        m_at += bytes;
+        return true;
+    }
+
     bool fault() {
         m_failed = true;
         return false;
@@ -146,13 +260,83 @@ private:
 
     template <class Set>
     bool integers(char form, std::size_t count, Set set) {
-        if (m_failed || (form != Constant && form != Deltas)) return fault();
-        if (form == Deltas && static_cast<std::size_t>(m_end - m_at) < count) return fault();
+        if (m_failed) return false;
+        switch (form) {
+            case Constant:
+                return constants(count, set);
+            case Deltas:
+                return deltas(count, set);
+            case Packed:
+                return packed(count, [&](std::size_t i, std::uint64_t v) {
+                    return set(i, static_cast<std::int64_t>(v));
+                });
+            case PackedDeltas:
+                return packedDeltas(count, set);
+            default:
+                return fault();
+        }
+    }
+
+    /// An empty column is a flag alone.
+    template <class Set>
+    bool constants(std::size_t count, Set set) {
+        const auto value = count == 0 ? 0 : static_cast<std::int64_t>(unzigzag(varint()));
+        for (std::size_t i = 0; i < count; ++i)
+            if (m_failed || !set(i, value)) return fault();
+        return true;
+    }
+
+    template <class Set>
+    bool deltas(std::size_t count, Set set) {
+        if (static_cast<std::size_t>(m_end - m_at) < count) return fault();
         std::uint64_t last = 0;
-        // An empty column is a flag alone.
         for (std::size_t i = 0; i < count; ++i) {
-            if (form == Deltas || i == 0) last += unzigzag(varint());
+            last += unzigzag(varint());
             if (m_failed || !set(i, static_cast<std::int64_t>(last))) return fault();
+        }
+        return true;
+    }
+
+    template <class Set>
+    bool packedDeltas(std::size_t count, Set set) {
+        if (count == 0) return fault();
+        std::uint64_t last = unzigzag(varint());
+        if (m_failed || !set(0, static_cast<std::int64_t>(last))) return fault();
+        return packed(count - 1, [&](std::size_t i, std::uint64_t difference) {
+            last += difference;
+            return set(i + 1, static_cast<std::int64_t>(last));
+        });
+    }
+
+    /// Skips the bits of `count` packed rows; their first byte, or null.
+    const char* takePacked(std::size_t count, Packing& packing) {
+        packing.base = unzigzag(varint());
+        packing.scale = varint();
+        packing.width = take();
+        if (m_failed || packing.width < 0 || packing.width > kWidestPacked) return nullptr;
+        const std::size_t bytes = packedBytes(count, packing.width);
+        if (static_cast<std::size_t>(m_end - m_at) < bytes) return nullptr;
+        m_at += bytes;
+        return m_at - bytes;
+    }
+
+    template <class Set>
+    bool packed(std::size_t count, Set set) {
+        Packing p;
+        const char* bits = takePacked(count, p);
+        if (bits == nullptr) return fault();
+        const auto width = static_cast<std::size_t>(p.width);
+        const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+        for (std::size_t i = 0; i < count; ++i) {
+            const char* at = bits + i * width / 8;
+            std::uint64_t word = 0;
+            // The blob may end within the eight bytes.
+            if (m_end - at >= 8)
+                std::memcpy(&word, at, 8);
+            else if (at < m_end)
+                std::memcpy(&word, at, static_cast<std::size_t>(m_end - at));
+            const std::uint64_t value = (word >> (i * width % 8)) & mask;
+            if (!set(i, p.base + p.scale * value)) return fault();
         }
         return true;
     }
@@ -189,16 +373,34 @@ bool appendRows(std::string_view blob, std::size_t count, std::vector<Row>& out,
     return false;
 }
 
-/// The next column into one field of every row; a value that does not fit is a failure.
+/// The next column into one field of every row; a value that does not fit is a failure. A column
+/// that the row has no field for is passed over.
 template <class Row, class Access>
 bool field(Reader& in, std::span<Row> rows, Access access) {
-    return in.integers([&](std::size_t i, std::int64_t v) { return narrow(v, access(rows[i])); });
+    if constexpr (std::is_invocable_v<Access, Row&>)
+        return in.integers(
+            [&](std::size_t i, std::int64_t v) { return narrow(v, access(rows[i])); });
+    else
+        return in.skip();
 }
 
-template <class Row, class E>
-bool word(Reader& in, std::span<Row> rows, E Row::*member, const std::vector<int>& table) {
-    return in.integers(
-        [&](std::size_t i, std::int64_t v) { return decodeEnum(v, table, rows[i].*member); });
+/// The same for a field that is an enumeration.
+template <class Row, class Access>
+bool word(Reader& in, std::span<Row> rows, Access access, const std::vector<int>& table) {
+    if constexpr (std::is_invocable_v<Access, Row&>)
+        return in.integers(
+            [&](std::size_t i, std::int64_t v) { return decodeEnum(v, table, access(rows[i])); });
+    else
+        return in.skip();
+}
+
+/// The same for a double.
+template <class Row, class Access>
+bool real(Reader& in, std::span<Row> rows, Access access) {
+    if constexpr (std::is_invocable_v<Access, Row&>)
+        return in.doubles([&](std::size_t i, double v) { access(rows[i]) = v; });
+    else
+        return in.skip();
 }
 
 }  // namespace piper::columns

@@ -2,6 +2,7 @@
 #include "collectors/store/pyramid.h"
 
 #include <algorithm>
+#include <map>
 
 #include "collectors/store/chunks.h"
 #include "core/run/time_range.h"
@@ -12,8 +13,10 @@ namespace {
 using columns::put;
 using columns::Reader;
 
-constexpr std::size_t kFewBuckets = 64;
 constexpr std::size_t kFewEvents = 128;
+/// A level is kept when it has at most this share of what else a window would be read from.
+constexpr double kWorthwhile = 0.75;
+constexpr std::size_t kSegmentEvents = 4096;
 /// An event over more buckets than this (of the finest level) is not spread on that level.
 constexpr std::int64_t kMostBucketsOfEvent = 1 << 16;
 
@@ -21,14 +24,11 @@ std::int64_t floorDivide(std::int64_t value, std::int64_t by) {
     return value >= 0 ? value / by : -((-value + by - 1) / by);
 }
 
-void takeLongest(Bucket& bucket, std::int64_t duration, std::int32_t name, Phase phase,
-                 EventCategory category) {
-    if (bucket.name != -1 && duration <= bucket.longest_ns) return;
-    if (duration < bucket.longest_ns) return;
+void takeLongest(Bucket& bucket, std::int64_t duration, const EventLabel& label) {
+    const bool fresh = bucket.longest_ns == 0 && bucket.label == EventLabel{};
+    if (!fresh && duration <= bucket.longest_ns) return;
     bucket.longest_ns = duration;
-    bucket.name = name;
-    bucket.phase = phase;
-    bucket.category = category;
+    bucket.label = label;
 }
 
 /// Adds pieces in the order of their index and joins those of one bucket.
@@ -51,7 +51,7 @@ public:
             const std::int64_t end = std::min(e.start_ns + duration, (i + 1) * m_width);
             bucket.busy_ns += std::max<std::int64_t>(0, end - begin);
             bucket.count += i == first ? 1 : 0;
-            takeLongest(bucket, duration, e.name, e.phase, e.category);
+            takeLongest(bucket, duration, labelOf(e));
         }
         return true;
     }
@@ -79,19 +79,18 @@ private:
     std::vector<Bucket> m_buckets;
 };
 
-std::size_t mostBucketsFor(std::size_t events) {
-    return std::max(events / 4, kFewBuckets);
+bool isWorthwhile(std::size_t buckets, std::size_t instead) {
+    return static_cast<double>(buckets) <= kWorthwhile * static_cast<double>(instead);
 }
 
-/// True when the buckets that lie within single events are alone more than a level may have. Events
+/// True when the buckets that lie within single events are alone more than there are events. Events
 /// of a row do not overlap: those buckets are all different.
 bool isDearer(std::span<const Event> events, std::int64_t width) {
     std::int64_t within = 0;
-    const auto most = static_cast<std::int64_t>(mostBucketsFor(events.size()));
     for (const Event& e : events) {
         if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
         within += std::max<std::int64_t>(0, e.duration_ns / width - 1);
-        if (within > most) return true;
+        if (within > std::ssize(events)) return true;
     }
     return false;
 }
@@ -100,7 +99,7 @@ bool isDearer(std::span<const Event> events, std::int64_t width) {
 std::vector<Bucket> coarser(const std::vector<Bucket>& buckets) {
     std::vector<Bucket> out;
     for (const Bucket& b : buckets) {
-        const std::int64_t index = floorDivide(b.index, 4);
+        const std::int64_t index = floorDivide(b.index, 2);
         if (out.empty() || out.back().index != index) {
             out.emplace_back();
             out.back().index = index;
@@ -108,7 +107,7 @@ std::vector<Bucket> coarser(const std::vector<Bucket>& buckets) {
         Bucket& sum = out.back();
         sum.count += b.count;
         sum.busy_ns += b.busy_ns;
-        takeLongest(sum, b.longest_ns, b.name, b.phase, b.category);
+        takeLongest(sum, b.longest_ns, b.label);
     }
     return out;
 }
@@ -127,14 +126,72 @@ std::vector<Level> buildLevels(std::span<const Event> events) {
                            [&](const Event& e) { return builder.add(e); });
         buckets = builder.take();
     }
+    std::size_t instead = events.size();
     for (; level < kMostLevels; ++level) {
-        // Where most buckets hold an event or two, the level answers no cheaper than the events.
-        const bool cheaper = buckets.size() <= mostBucketsFor(events.size());
-        if (cheaper) out.push_back({level, buckets});
-        buckets = coarser(buckets);
+        const std::size_t count = buckets.size();
+        std::vector<Bucket> next = coarser(buckets);
+        if (isWorthwhile(count, instead)) {
+            out.push_back({level, std::move(buckets)});
+            instead = count;
+        }
+        buckets = std::move(next);
     }
     return out;
 }
+
+std::vector<Segment> buildSegments(std::span<const Event> events) {
+    std::vector<Segment> out;
+    std::map<EventLabel, SelectionSums::Sum> sums;
+    std::size_t taken = 0;
+    std::int64_t last_start = 0;
+    const auto finish = [&] {
+        if (!out.empty()) out.back().sums.assign(sums.begin(), sums.end());
+        sums.clear();
+        taken = 0;
+    };
+    for (const Event& e : events) {
+        if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
+        const std::int64_t duration = std::max<std::int64_t>(0, e.duration_ns);
+        const bool full = taken >= kSegmentEvents || sums.size() + 1 >= kChunkRows;
+        if (out.empty() || (full && e.start_ns > last_start)) {
+            finish();
+            out.push_back({e.start_ns, e.start_ns, {}});
+        }
+        out.back().end_ns = std::max(out.back().end_ns, e.start_ns + duration);
+        sums[labelOf(e)].add({1, duration, duration});
+        last_start = e.start_ns;
+        ++taken;
+    }
+    finish();
+    return out;
+}
+
+namespace {
+
+template <class Row, class Label>
+void putLabels(std::string& out, std::span<const Row> rows, Label label) {
+    put(out, rows, [&](const Row& r) { return label(r).name; });
+    put(out, rows, [&](const Row& r) { return label(r).category; });
+    put(out, rows, [&](const Row& r) { return label(r).phase; });
+    put(out, rows, [&](const Row& r) { return label(r).kind; });
+    put(out, rows, [&](const Row& r) { return label(r).pass; });
+}
+
+template <class Row, class Label>
+bool takeLabels(Reader& in, std::span<Row> rows, const CodeTables& codes, Label label) {
+    const auto of = [&](auto member) {
+        return [ label, member ](Row & r) -> auto& {
+            return label(r).*member;
+        };
+    };
+    return columns::field(in, rows, of(&EventLabel::name)) &&
+           columns::word(in, rows, of(&EventLabel::category), codes.category) &&
+           columns::word(in, rows, of(&EventLabel::phase), codes.phase) &&
+           columns::word(in, rows, of(&EventLabel::kind), codes.kind) &&
+           columns::word(in, rows, of(&EventLabel::pass), codes.pass);
+}
+
+}  // namespace
 
 std::string encodeBuckets(std::span<const Bucket> rows) {
     std::string out;
@@ -142,23 +199,39 @@ std::string encodeBuckets(std::span<const Bucket> rows) {
     put(out, rows, [](const Bucket& b) { return b.count; });
     put(out, rows, [](const Bucket& b) { return b.busy_ns; });
     put(out, rows, [](const Bucket& b) { return b.longest_ns; });
-    put(out, rows, [](const Bucket& b) { return b.name; });
-    put(out, rows, [](const Bucket& b) { return b.phase; });
-    put(out, rows, [](const Bucket& b) { return b.category; });
+    putLabels(out, rows, [](const Bucket& b) -> const EventLabel& { return b.label; });
     return out;
 }
 
 bool decodeBuckets(std::string_view blob, std::size_t count, const CodeTables& codes,
                    std::vector<Bucket>& out) {
     return columns::appendRows(blob, count, out, [&](Reader& in, std::span<Bucket> rows) {
-        const auto number = [&](auto Bucket::*member) {
-            return columns::field(
-                in, rows, [member](Bucket & b) -> auto& { return b.*member; });
-        };
-        return number(&Bucket::index) && number(&Bucket::count) && number(&Bucket::busy_ns) &&
-               number(&Bucket::longest_ns) && number(&Bucket::name) &&
-               columns::word(in, rows, &Bucket::phase, codes.phase) &&
-               columns::word(in, rows, &Bucket::category, codes.category);
+        return columns::field(in, rows, PIPER_FIELD(index)) &&
+               columns::field(in, rows, PIPER_FIELD(count)) &&
+               columns::field(in, rows, PIPER_FIELD(busy_ns)) &&
+               columns::field(in, rows, PIPER_FIELD(longest_ns)) &&
+               takeLabels(in, rows, codes, [](Bucket& b) -> EventLabel& { return b.label; });
+    });
+}
+
+std::string encodeSums(const LabelSums& sums) {
+    using Row = LabelSums::value_type;
+    const std::span<const Row> rows(sums);
+    std::string out;
+    putLabels(out, rows, [](const Row& r) -> const EventLabel& { return r.first; });
+    put(out, rows, [](const Row& r) { return r.second.count; });
+    put(out, rows, [](const Row& r) { return r.second.sum_ns; });
+    put(out, rows, [](const Row& r) { return r.second.longest_ns; });
+    return out;
+}
+
+bool decodeSums(std::string_view blob, std::size_t count, const CodeTables& codes, LabelSums& out) {
+    using Row = LabelSums::value_type;
+    return columns::appendRows(blob, count, out, [&](Reader& in, std::span<Row> rows) {
+        return takeLabels(in, rows, codes, [](Row& r) -> EventLabel& { return r.first; }) &&
+               columns::field(in, rows, PIPER_FIELD(second.count)) &&
+               columns::field(in, rows, PIPER_FIELD(second.sum_ns)) &&
+               columns::field(in, rows, PIPER_FIELD(second.longest_ns));
     });
 }
 

@@ -75,11 +75,14 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
         impl->codes = CodeTables::own();
     } else
         return std::move(codes).error();
+    PIPER_ASSIGN(const std::int64_t version, impl->database.integer("PRAGMA user_version"));
+    impl->has_rows = write || version >= sqlite::kSchemaOfRows;
+    impl->writable = write;
     if (write) {
         PIPER_TRY(sqlite::prepareForWriting(impl->database));
         PIPER_TRY(sqlite::migrate(impl->database));
+        if (version < sqlite::kSchemaOfRows) PIPER_TRY(impl->summarizeEnded());
     }
-    impl->writable = write;
     return Workspace(std::move(impl));
 }
 
@@ -195,10 +198,9 @@ Status Workspace::Impl::readCounters(const SourceRow& source, RankTimeline& out)
 
 bool Workspace::Impl::decodeChunk(const Statement& row, std::int64_t source_id,
                                   RankTimeline& out) const {
-    const ChunkKey key{source_id,      row.integer(0), row.integer(1), row.integer(2),
-                       row.integer(3), row.integer(4), row.integer(5), row.integer(6)};
+    ChunkKey key;
+    if (!ChunkKey::read(row, source_id, key)) return false;
     const std::string_view data = row.text(8);
-    if (key.count < 0 || key.checksum(data) != row.integer(7)) return false;
     const auto count = static_cast<std::size_t>(key.count);
     switch (static_cast<Stream>(key.stream)) {
         case Stream::Event:
@@ -293,12 +295,25 @@ Status Workspace::Impl::eachChunk(const SourceRow& source, std::string_view run_
 }
 
 Status Workspace::Impl::readChunks(const SourceRow& source, std::string_view run_name,
-                                   bool with_events, RankTimeline& out) {
-    PIPER_TRY(eachChunk(source, run_name, [&](const Statement& row) {
-        const bool event = row.integer(0) == static_cast<std::int64_t>(Stream::Event);
-        return (event && !with_events) || decodeChunk(row, source.id, out);
-    }));
+                                   RankTimeline& out) {
+    PIPER_TRY(eachChunk(source, run_name,
+                        [&](const Statement& row) { return decodeChunk(row, source.id, out); }));
     std::stable_sort(out.events.begin(), out.events.end(), startsBefore);
+    return {};
+}
+
+Status Workspace::Impl::readSamples(const SourceRow& source, std::initializer_list<Stream> streams,
+                                    RankTimeline& out) {
+    for (const Stream stream : streams)
+        PIPER_TRY(query(
+            "samples of a rank",
+            "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data "
+            "FROM chunk WHERE source_id=? AND stream=? ORDER BY id",
+            [&](Statement& s) { s.bind(source.id).bind(static_cast<std::int64_t>(stream)); },
+            [&](const Statement& row) {
+                if (!decodeChunk(row, source.id, out))
+                    addDamage(fmt::format("rank {}: a chunk is damaged", out.rank.value));
+            }));
     return {};
 }
 
@@ -322,7 +337,11 @@ Result<Run> Workspace::Impl::readRun(std::string_view name, bool with_events) {
         PIPER_TRY(readCounters(source, rank));
         PIPER_TRY(readNames(source, rank));
         PIPER_TRY(readTracks(source, rank));
-        PIPER_TRY(readChunks(source, name, with_events, rank));
+        if (with_events)
+            PIPER_TRY(readChunks(source, name, rank));
+        else
+            PIPER_TRY(readSamples(
+                source, {Stream::Memory, Stream::Clock, Stream::Step, Stream::ExpertLoad}, rank));
         run.header.ranks.push_back(std::move(rank));
     }
     if (damage.size() > damage_before)
@@ -353,6 +372,10 @@ Result<Run> Workspace::readHeader(std::string_view name) {
 }
 
 Result<std::vector<RunSummary>> Workspace::runs() {
+    // Counting chunks reads a page each: rows know their sum.
+    constexpr std::string_view kOfRows = "(SELECT sum(count) FROM row WHERE source_id=s.id)";
+    constexpr std::string_view kOfChunks =
+        "(SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=0)";
     const Snapshot snapshot(m_impl->database);
     PIPER_ASSIGN(const std::vector<RunRow> rows, m_impl->runRows());
     std::vector<RunSummary> out;
@@ -365,9 +388,11 @@ Result<std::vector<RunSummary>> Workspace::runs() {
                            row.header.started_at};
         PIPER_TRY(m_impl->query(
             "the ranks of a run",
-            "SELECT (SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=0),"
-            " (SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=3)"
-            " FROM source s WHERE run_id=?",
+            fmt::format("SELECT {},"
+                        " (SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=3)"
+                        " FROM source s WHERE run_id=?",
+                        m_impl->has_rows ? fmt::format("ifnull({}, {})", kOfRows, kOfChunks)
+                                         : std::string(kOfChunks)),
             [&](Statement& s) { s.bind(row.id); },
             [&](const Statement& r) {
                 ++summary.ranks;

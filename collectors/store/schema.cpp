@@ -52,8 +52,30 @@ CREATE TABLE tile(
 CREATE INDEX tile_range ON tile(source_id, level, begin_ns);
 )";
 
+/// Since version 3: rows with what they hold, levels of half steps, sums by label; columns of
+/// chunks may be packed.
+constexpr const char* kRows = R"(
+DROP TABLE tile;
+CREATE TABLE row(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, lane INTEGER NOT NULL,
+    track INTEGER NOT NULL, sub_lane INTEGER NOT NULL, count INTEGER NOT NULL,
+    begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, span_ns INTEGER NOT NULL,
+    levels INTEGER NOT NULL, checksum INTEGER NOT NULL);
+CREATE INDEX row_source ON row(source_id);
+CREATE TABLE tile(
+    id INTEGER PRIMARY KEY, row_id INTEGER NOT NULL, level INTEGER NOT NULL,
+    begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, count INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX tile_range ON tile(row_id, level, begin_ns);
+CREATE TABLE total(
+    id INTEGER PRIMARY KEY, row_id INTEGER NOT NULL, begin_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL, next_ns INTEGER NOT NULL, count INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX total_range ON total(row_id, begin_ns, end_ns);
+)";
+
 /// [i] leads from version i + 1 to i + 2. An entry never changes once files were written with it.
-constexpr const char* kMigrations[] = {kTiles};
+constexpr const char* kMigrations[] = {kTiles, kRows};
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
 template <class E>
@@ -100,7 +122,7 @@ Status prepareForWriting(Database& database) {
 }
 
 Status createSchema(Database& database) {
-    PIPER_TRY(database.execute("PRAGMA page_size=8192"));
+    PIPER_TRY(database.execute("PRAGMA page_size=16384"));
     PIPER_TRY(prepareForWriting(database));
     Transaction transaction(database);
     PIPER_TRY(transaction.status());

@@ -7,7 +7,9 @@
 namespace piper::sqlite {
 
 inline constexpr std::int64_t kApplicationId = 0x50495052;  ///< "PIPR"
-inline constexpr std::int64_t kSchemaVersion = 2;           ///< user_version; see docs/formats.md
+inline constexpr std::int64_t kSchemaVersion = 3;           ///< user_version; see docs/formats.md
+
+inline constexpr std::int64_t kSchemaOfRows = 3;  ///< first with tables row, tile and total as now
 
 /// The streams of a rank, each stored as chunks; the numbers are part of the file format.
 enum class Stream : std::int64_t { Event = 0, Memory = 1, Clock = 2, Step = 3, ExpertLoad = 4 };

@@ -183,7 +183,7 @@ Status Workspace::endRun(std::int64_t run_id, RunOutcome outcome, std::string_vi
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
     for (const SourceRow& source : sources)
         if (!m_impl->summed.contains(source.id))
-            PIPER_TRY(m_impl->buildTiles(source, row->header.name));
+            PIPER_TRY(m_impl->buildSummaries(source, row->header.name));
     return transaction.commit();
 }
 
@@ -197,9 +197,10 @@ Status Workspace::removeRun(std::string_view name) {
     Transaction transaction(m_impl->database);
     PIPER_TRY(transaction.status());
     PIPER_ASSIGN(const RunRow run, m_impl->findRun(name));
+    PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
+    for (const SourceRow& source : sources) PIPER_TRY(m_impl->removeSummaries(source.id));
     for (const char* sql :
-         {"DELETE FROM tile WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
-          "DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
+         {"DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM name WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM track WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
           "DELETE FROM counter WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",

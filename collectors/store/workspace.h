@@ -5,15 +5,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "collectors/store/pyramid.h"
 #include "core/base/result.h"
-#include "core/run/run.h"
+#include "core/run/timeline.h"
 
 namespace piper {
 
@@ -28,23 +26,6 @@ struct RunSummary {
     std::int64_t ranks = 0;
     std::int64_t steps = 0;   ///< of the rank with most
     std::int64_t events = 0;  ///< all ranks
-};
-
-/// A part of a rank's time [begin_ns, end_ns), on the rank's own clock (without its offset).
-struct TimeWindow {
-    std::int64_t begin_ns = 0;
-    std::int64_t end_ns = 0;
-};
-
-/// One row of a timeline in a window: its sums by bucket, or its events where those are few.
-struct RowView {
-    RankId rank;
-    Lane lane = Lane::Compute;
-    std::int32_t track = -1;
-    std::uint16_t sub_lane = 0;
-    std::int64_t bucket_ns = 0;   ///< width of the buckets; 0: `events` are given
-    std::vector<Bucket> buckets;  ///< that touch the window, by time
-    std::vector<Event> events;    ///< that touch the window, by start
 };
 
 /// The workspace file: runs (modelled and measured alike) and documents in one SQLite database.
@@ -106,16 +87,10 @@ public:
     /// in constant memory.
     Status visitEvents(std::string_view run_name, RankId rank,
                        const std::function<void(std::span<const Event>)>& visit);
-    /// Events of a rank that touch the window, of one lane or of all. Reads only their chunks.
-    [[nodiscard]] Result<std::vector<Event>> events(std::string_view run_name, RankId rank,
-                                                    TimeWindow window,
-                                                    std::optional<Lane> lane = std::nullopt);
-
-    /// Every row of a run in a window of its ranks' own clocks, as fine as `pixel_ns` needs:
-    /// buckets no wider than a pixel, or events where a row has no level that fine. Cheap at any
-    /// zoom once the run has ended.
-    [[nodiscard]] Result<std::vector<RowView>> viewport(std::string_view run_name,
-                                                        TimeWindow window, std::int64_t pixel_ns);
+    /// A run as rows of time: any window costs about as much as its pixels once the run has ended.
+    /// Reads the file for as long as it lives. Errors: those of open(); NotFound.
+    [[nodiscard]] static Result<std::shared_ptr<TimelineSource>> openTimeline(
+        const std::filesystem::path& path, std::string_view run_name);
 
     /// Documents by kind ("plan", "cluster", "model", "note") and name; put replaces.
     Status putDocument(std::string_view kind, std::string_view name, std::string_view json);

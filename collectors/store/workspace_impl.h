@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <set>
 #include <tuple>
 
+#include "collectors/store/pyramid.h"
 #include "collectors/store/schema.h"
 #include "collectors/store/workspace.h"
 
@@ -46,6 +48,7 @@ struct Workspace::Impl {
     CodeTables codes;
     std::vector<std::string> damage;
     bool writable = false;
+    bool has_rows = true;  ///< tables row, tile and total are there (since version 3)
     /// Ranks whose summaries were made from the records as they came.
     std::set<std::int64_t> summed;
 
@@ -74,8 +77,10 @@ struct Workspace::Impl {
     Status readNames(const SourceRow& source, RankTimeline& out);
     Status readTracks(const SourceRow& source, RankTimeline& out);
     Result<Run> readRun(std::string_view name, bool with_events);
-    Status readChunks(const SourceRow& source, std::string_view run_name, bool with_events,
-                      RankTimeline& out);
+    Status readChunks(const SourceRow& source, std::string_view run_name, RankTimeline& out);
+    /// Reads no chunk of events, and so does not count whether all chunks are there.
+    Status readSamples(const SourceRow& source, std::initializer_list<sqlite::Stream> streams,
+                       RankTimeline& out);
     /// How many rows of any table the file can hold at most, by its size.
     [[nodiscard]] std::int64_t mostRows();
     /// Calls `visit` for every chunk that can be fetched; it says whether the chunk was intact.
@@ -85,13 +90,13 @@ struct Workspace::Impl {
     /// Adds the rows of one chunk; false when the chunk is damaged.
     bool decodeChunk(const sqlite::Statement& row, std::int64_t source_id, RankTimeline& out) const;
 
-    /// Adds the levels of every row of a rank from its chunks; replaces those there.
-    Status buildTiles(const SourceRow& source, std::string_view run_name);
-    /// Adds the levels of one row from all its events, sorted by start.
-    Status insertTiles(std::int64_t source, std::span<const Event> row);
-    Status readTiles(const SourceRow& source, TimeWindow window, int level,
-                     std::vector<RowView>& rows);
-    Status readWindow(const SourceRow& source, TimeWindow window, std::vector<RowView>& rows);
+    /// Replaces the summaries of every row of a rank by those of its chunks.
+    Status buildSummaries(const SourceRow& source, std::string_view run_name);
+    Status removeSummaries(std::int64_t source);
+    /// Adds the summary of one row from all its events, sorted by start; its chunks are there.
+    Status insertSummary(std::int64_t source, std::span<const Event> row);
+    /// Summarizes every run that has ended: after a file was brought to this version.
+    Status summarizeEnded();
     Status insertRun(const Run& header, std::int64_t& id);
     Status insertRank(std::int64_t run_id, const RankTimeline& header, std::int64_t& id);
     /// `whole`: these are all records of the rank, and its summary is made at once.
@@ -119,6 +124,9 @@ struct ChunkKey {
     std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;
     std::int64_t begin_ns = 0, end_ns = 0, count = 0;
     [[nodiscard]] std::int64_t checksum(std::string_view data) const;
+    /// The first columns of a row of table chunk, stream to data; false when it is damaged.
+    [[nodiscard]] static bool read(const sqlite::Statement& row, std::int64_t source,
+                                   ChunkKey& out);
 };
 
 }  // namespace piper

@@ -19,6 +19,12 @@ std::int64_t ChunkKey::checksum(std::string_view data) const {
     return sum.add(data).value();
 }
 
+bool ChunkKey::read(const Statement& row, std::int64_t source, ChunkKey& out) {
+    out = {source,         row.integer(0), row.integer(1), row.integer(2),
+           row.integer(3), row.integer(4), row.integer(5), row.integer(6)};
+    return out.count >= 0 && out.checksum(row.text(8)) == row.integer(7);
+}
+
 std::int64_t nameChecksum(std::int64_t source, std::int64_t number, std::string_view text) {
     return Checksum().add(source).add(number).add(text).value();
 }
@@ -195,14 +201,17 @@ Status writeTracks(Database& database, std::int64_t source, const std::vector<Tr
 
 Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& records,
                                       bool whole) {
+    // Those there are of fewer records.
+    if (!records.events.empty()) PIPER_TRY(removeSummaries(rank_id));
     ChunkWriter writer(database, rank_id);
     PIPER_TRY(eachRow(records.events, [&](std::span<const Event> row) -> Status {
         PIPER_TRY(writeRow(writer, row));
         if (!whole) return {};
-        if (std::is_sorted(row.begin(), row.end(), startsBefore)) return insertTiles(rank_id, row);
+        if (std::is_sorted(row.begin(), row.end(), startsBefore))
+            return insertSummary(rank_id, row);
         std::vector<Event> sorted(row.begin(), row.end());
         std::stable_sort(sorted.begin(), sorted.end(), startsBefore);
-        return insertTiles(rank_id, sorted);
+        return insertSummary(rank_id, sorted);
     }));
     if (whole)
         summed.insert(rank_id);

@@ -38,6 +38,8 @@ public:
     explicit RankClock(const RankTimeline& rank);
 
     [[nodiscard]] std::int64_t toCommon(std::int64_t own_ns) const;
+    /// The own time that is `common_ns` there, to the nanosecond.
+    [[nodiscard]] std::int64_t toOwn(std::int64_t common_ns) const;
     [[nodiscard]] const ClockFit& fit() const { return m_fit; }
 
 private:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQLite files: workspace files and exports of Nsight Systems.
+#include <numeric>
+
 #include "collectors/import/imported.h"
 #include "collectors/store/workspace.h"
 #include "tests/fuzz/input_file.h"
@@ -14,7 +16,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!runs.ok()) return 0;
     for (const piper::RunSummary& run : *runs) {
         (void)workspace->readRun(run.name);
-        (void)workspace->viewport(run.name, {0, std::int64_t{1} << 40}, std::int64_t{1} << 20);
+        const auto timeline = piper::Workspace::openTimeline(path, run.name);
+        if (!timeline.ok()) continue;
+        std::vector<std::size_t> rows((*timeline)->rows().size());
+        std::iota(rows.begin(), rows.end(), std::size_t{0});
+        for (const std::int64_t end : {std::int64_t{1} << 20, std::int64_t{1} << 40}) {
+            (void)(*timeline)->view({0, end}, end >> 11);
+            (void)(*timeline)->totals({1, end}, rows);
+            piper::EventQuery query;
+            query.window = {1, end};
+            query.text = "a";
+            (void)(*timeline)->find(query);
+        }
     }
     return 0;
 }

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <set>
 
+#include "core/run/timeline.h"
 #include "tests/support/synthetic_run.h"
 
 namespace piper {
@@ -63,7 +66,53 @@ TEST(Chunks, AnEventOfARealShapeTakesFewBytes) {
         rows[i].bytes = 1 << (10 + i % 6);
         rows[i].flops = 1e9 * static_cast<double>(i % 6);
     }
-    EXPECT_LT(static_cast<double>(encodeEvents(rows).size()) / kChunkRows, 24.0);
+    EXPECT_LT(static_cast<double>(encodeEvents(rows).size()) / kChunkRows, 11.0);
+}
+
+/// Columns of every form come back, also at the borders of what can be packed.
+TEST(Chunks, EachFormOfAColumnComesBack) {
+    using columns::putIntegers;
+    std::mt19937_64 random(11);
+    std::set<char> forms;
+    for (int round = 0; round < 2000; ++round) {
+        std::vector<std::uint64_t> values(1 + random() % columns::kMostRows);
+        const int bits = static_cast<int>(random() % 65);
+        const std::uint64_t scale = round % 3 == 0 ? 1 + random() % 5000 : 1;
+        std::uint64_t last = random();
+        for (std::uint64_t& v : values) {
+            const std::uint64_t small = bits == 0 ? 0 : random() >> (64 - bits);
+            v = round % 2 == 0 ? small * scale : last + small;
+            if (round % 5 == 0 && random() % 50 == 0) v = random();
+            last = v;
+        }
+        std::string blob;
+        putIntegers(blob, values);
+        forms.insert(blob.front());
+        std::vector<std::uint64_t> back(values.size());
+        columns::Reader in(blob, values.size());
+        ASSERT_TRUE(in.integers([&](std::size_t i, std::int64_t v) {
+            back[i] = static_cast<std::uint64_t>(v);
+            return true;
+        }));
+        ASSERT_EQ(back, values) << round;
+        EXPECT_TRUE(in.complete());
+        columns::Reader skipping(blob, values.size());
+        EXPECT_TRUE(skipping.skip() && skipping.complete());
+    }
+    EXPECT_EQ(forms, (std::set<char>{columns::Constant, columns::Deltas, columns::Packed,
+                                     columns::PackedDeltas}));
+}
+
+TEST(Chunks, WhatIsDrawnIsReadPastTheOtherColumns) {
+    const RankTimeline rank = test::syntheticRank(0, 300, 4, 5);
+    std::vector<DrawnEvent> drawn;
+    ASSERT_TRUE(
+        decodeEvents(encodeEvents(rank.events), rank.events.size(), CodeTables::own(), drawn));
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+        EXPECT_EQ(drawn[i].start_ns, rank.events[i].start_ns);
+        EXPECT_EQ(labelOf(drawn[i]), labelOf(rank.events[i]));
+        EXPECT_EQ(drawn[i].micro_batch, rank.events[i].micro_batch);
+    }
 }
 
 TEST(Chunks, DamagedBlobsAreRefusedAndAddNothing) {

@@ -68,30 +68,6 @@ TEST_F(WorkspaceTest, ALargeRunComesBackBitEqual) {
     EXPECT_FALSE(std::filesystem::exists(file().string() + "-wal"));
 }
 
-TEST_F(WorkspaceTest, AViewportHoldsWhatFilteringByHandGives) {
-    const Run run = test::syntheticRun(2, 5000, 5);
-    Workspace w = make();
-    ASSERT_TRUE(w.addRun(run).ok());
-    std::mt19937 random(11);
-    const std::int64_t end = run.ranks[1].events.back().end_ns();
-    for (int round = 0; round < 60; ++round) {
-        TimeWindow window;
-        window.begin_ns = static_cast<std::int64_t>(random()) % end;
-        window.end_ns = window.begin_ns + static_cast<std::int64_t>(random()) % (end / 10);
-        std::optional<Lane> lane;
-        if (round % 3 != 0) lane = static_cast<Lane>(round % 7);
-        std::vector<Event> expected;
-        for (const Event& e : run.ranks[1].events)
-            if (e.start_ns < window.end_ns && e.end_ns() > window.begin_ns &&
-                (!lane || e.lane == *lane))
-                expected.push_back(e);
-        const auto found = w.events("synthetic", RankId(1), window, lane);
-        ASSERT_TRUE(found.ok());
-        EXPECT_EQ(*found, expected) << round;
-    }
-    EXPECT_EQ(w.events("synthetic", RankId(7), {0, 1}).error().code, ErrorCode::NotFound);
-}
-
 TEST_F(WorkspaceTest, GrowsWhileItIsReadAndModelledRunsDifferInOneColumn) {
     Workspace w = make();
     Run header;

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run of a workspace file as rows of time: from the levels of its pyramid where a pixel holds
+// many events, from the chunks of its events otherwise.
+#include <algorithm>
+#include <limits>
+
+#include "collectors/store/stored_row.h"
+#include "collectors/store/workspace_impl.h"
+#include "core/run/rank_clock.h"
+#include "core/run/time_range.h"
+#include "core/run/timeline_blocks.h"
+
+namespace piper {
+
+using sqlite::Statement;
+using sqlite::Stream;
+
+namespace {
+
+struct Rank {
+    std::int64_t source = 0;
+    RankClock clock;
+};
+
+std::int64_t clampTime(std::int64_t ns) {
+    return std::clamp(ns, -kLargestTime, kLargestTime);
+}
+
+constexpr std::int64_t kMostReserved = 1 << 20;  ///< blocks
+constexpr std::string_view kTiles =
+    "SELECT begin_ns, end_ns, count, checksum, data FROM tile WHERE row_id=?1 AND level=?2 AND "
+    "begin_ns>=ifnull((SELECT max(begin_ns) FROM tile WHERE row_id=?1 AND level=?2 AND "
+    "begin_ns<=?3), ?3) AND begin_ns<?4 ORDER BY begin_ns";
+constexpr std::string_view kChunks =
+    "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data FROM chunk "
+    "WHERE source_id=? AND stream=0 AND lane=? AND track=? AND sub_lane=? AND begin_ns>=? AND "
+    "begin_ns<? AND end_ns>=? ORDER BY begin_ns";
+constexpr std::string_view kTotals =
+    "SELECT begin_ns, end_ns, next_ns, count, checksum, data FROM total WHERE row_id=? AND "
+    "begin_ns<? AND end_ns>=? ORDER BY begin_ns";
+
+class StoredTimeline final : public TimelineSource {
+public:
+    explicit StoredTimeline(std::unique_ptr<Workspace::Impl> impl)
+        : m_impl(std::move(impl)),
+          m_tiles(m_impl->database.prepare(kTiles)),
+          m_chunks(m_impl->database.prepare(kChunks)),
+          m_totals(m_impl->database.prepare(kTotals)) {}
+
+    Status load(std::string_view run_name);
+
+    const Run& header() const override { return m_header; }
+    const std::vector<TimelineRow>& rows() const override { return m_rows; }
+    TimeWindow extent() const override { return m_extent; }
+    const std::vector<TimeWindow>& steps() const override { return m_steps; }
+    Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) override;
+    Result<std::vector<SelectionTotal>> totals(TimeWindow window,
+                                               std::span<const std::size_t> rows) override;
+    Result<std::optional<FoundEvent>> find(const EventQuery& query) override;
+
+private:
+    /// A part of a row by its segments; all of it where there are none.
+    struct Part {
+        TimeWindow starts;  ///< on the common clock: events that begin in this
+        std::int64_t end_ns = 0;
+        bool summed = false;
+        LabelSums sums;
+    };
+
+    Status loadRank(const SourceRow& source);
+    void addRow(StoredRow row);
+    [[nodiscard]] const Rank& rankOf(std::size_t row) const { return m_ranks[m_rows[row].rank]; }
+    /// The part of the rank's own time that holds what touches the window, and a little more.
+    [[nodiscard]] TimeWindow ownWindow(std::size_t row, TimeWindow common) const;
+    [[nodiscard]] int levelFor(std::size_t row, std::int64_t pixel_ns) const;
+    Status readLevel(std::size_t row, int level, TimeWindow window,
+                     std::vector<TimelineBlock>& out);
+    /// Events of a row that touch the window, by start, on the common clock.
+    template <class Drawn>
+    Status readEvents(std::size_t row, TimeWindow window, std::vector<Drawn>& out);
+    Status readParts(std::size_t row, TimeWindow window, bool with_sums, std::vector<Part>& out);
+    Status findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
+                     std::optional<FoundEvent>& best);
+    void damaged(std::string_view what, std::size_t row);
+    Status finish(int code, std::string_view what);
+
+    std::unique_ptr<Workspace::Impl> m_impl;
+    Statement m_tiles, m_chunks, m_totals;
+    Run m_header;
+    std::vector<Rank> m_ranks;
+    std::vector<TimelineRow> m_rows;
+    std::vector<StoredRow> m_stored;  ///< [row]
+    std::vector<TimeWindow> m_steps;
+    TimeWindow m_extent{INT64_MAX, INT64_MIN};
+    std::vector<Bucket> m_buckets;    ///< of the tile that is read
+    std::vector<DrawnEvent> m_drawn;  ///< of the row that is read
+};
+
+Status StoredTimeline::load(std::string_view run_name) {
+    const Snapshot snapshot(m_impl->database);
+    PIPER_ASSIGN(RunRow run, m_impl->findRun(run_name));
+    PIPER_TRY(m_impl->readNotes(run));
+    m_header = std::move(run.header);
+    PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
+    for (const SourceRow& source : sources) PIPER_TRY(loadRank(source));
+    if (m_extent.end_ns <= m_extent.begin_ns) m_extent = {0, 1'000'000};
+    m_steps = commonSteps(m_header, m_extent);
+    return {};
+}
+
+Status StoredTimeline::loadRank(const SourceRow& source) {
+    RankTimeline rank = source.header;
+    if (!inTimeRange(rank.offset_ns)) rank.offset_ns = 0;
+    PIPER_TRY(m_impl->readNames(source, rank));
+    PIPER_TRY(m_impl->readTracks(source, rank));
+    PIPER_TRY(m_impl->readSamples(source, {Stream::Clock, Stream::Step}, rank));
+    std::erase_if(rank.clock, [](const ClockSample& s) {
+        return !inTimeRange(s.time_ns) || !inTimeRange(s.offset_ns);
+    });
+    std::erase_if(rank.steps, [](const StepRecord& s) {
+        return !inTimeRange(s.start_ns) || !inTimeRange(s.end_ns);
+    });
+    m_ranks.push_back({source.id, RankClock(rank)});
+    m_header.ranks.push_back(std::move(rank));
+
+    const std::size_t before = m_rows.size();
+    if (m_impl->has_rows)
+        PIPER_TRY(m_impl->query(
+            "the rows of a rank",
+            "SELECT id, lane, track, sub_lane, count, begin_ns, end_ns, span_ns, levels, checksum "
+            "FROM row WHERE source_id=?",
+            [&](Statement& s) { s.bind(source.id); },
+            [&](const Statement& r) {
+                StoredRow row{r.integer(0), source.id,    r.integer(1), r.integer(2), r.integer(3),
+                              r.integer(4), r.integer(5), r.integer(6), r.integer(7), r.integer(8)};
+                if (numbersChecksum(row.numbers(), {}) != r.integer(9))
+                    m_impl->addDamage(
+                        fmt::format("a row of rank {} is damaged", source.header.rank.value));
+                else
+                    addRow(row);
+            }));
+    if (m_rows.size() == before)
+        PIPER_TRY(m_impl->query(
+            "the rows of a rank", fmt::format("{} GROUP BY lane, track, sub_lane", kRowOfChunks),
+            [&](Statement& s) { s.bind(source.id); },
+            [&](const Statement& r) {
+                StoredRow row;
+                row.source = source.id;
+                row.takeRange(r);
+                row.lane = r.integer(4);
+                row.track = r.integer(5);
+                row.sub_lane = r.integer(6);
+                addRow(row);
+            }));
+    std::vector<std::size_t> order;
+    for (std::size_t i = before; i < m_rows.size(); ++i) order.push_back(i);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::tuple(m_rows[a].lane, m_rows[a].track, m_rows[a].sub_lane) <
+               std::tuple(m_rows[b].lane, m_rows[b].track, m_rows[b].sub_lane);
+    });
+    const std::vector<TimelineRow> rows = m_rows;
+    const std::vector<StoredRow> stored = m_stored;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        m_rows[before + i] = rows[order[i]];
+        m_stored[before + i] = stored[order[i]];
+    }
+    return {};
+}
+
+void StoredTimeline::addRow(StoredRow row) {
+    const auto& lanes = m_impl->codes.lane;
+    if (row.lane < 0 || row.lane >= std::ssize(lanes)) return;
+    const int lane = lanes[static_cast<std::size_t>(row.lane)];
+    if (lane < 0) return;
+    row.begin_ns = clampTime(row.begin_ns);
+    row.end_ns = clampTime(row.end_ns);
+    row.span_ns = std::clamp<std::int64_t>(row.span_ns, 0, kLargestTime);
+    const std::size_t rank = m_ranks.size() - 1;
+    m_rows.push_back({rank, static_cast<Lane>(lane), static_cast<std::int32_t>(row.track),
+                      static_cast<std::uint16_t>(row.sub_lane), row.count});
+    m_stored.push_back(row);
+    const RankClock& clock = m_ranks.back().clock;
+    m_extent.begin_ns = std::min(m_extent.begin_ns, clock.toCommon(row.begin_ns));
+    m_extent.end_ns = std::max(m_extent.end_ns, clock.toCommon(row.end_ns));
+}
+
+TimeWindow StoredTimeline::ownWindow(std::size_t row, TimeWindow common) const {
+    const RankClock& clock = rankOf(row).clock;
+    // A duration is not scaled by the drift: what is long ends a little elsewhere than its end.
+    const std::int64_t slack =
+        2 + static_cast<std::int64_t>(std::abs(clock.fit().drift) *
+                                      static_cast<double>(m_stored[row].span_ns));
+    return {clock.toOwn(clampTime(common.begin_ns)) - slack,
+            clock.toOwn(clampTime(common.end_ns)) + slack};
+}
+
+int StoredTimeline::levelFor(std::size_t row, std::int64_t pixel_ns) const {
+    int best = -1;
+    for (int level = 0; level < kMostLevels && bucketWidth(level) <= pixel_ns; ++level)
+        if (m_stored[row].levels >> level & 1) best = level;
+    return best;
+}
+
+void StoredTimeline::damaged(std::string_view what, std::size_t row) {
+    m_impl->addDamage(
+        fmt::format("{} of rank {} is damaged", what, m_header.ranks[m_rows[row].rank].rank.value));
+}
+
+Status StoredTimeline::finish(int code, std::string_view what) {
+    return code == SQLITE_DONE ? Status() : m_impl->unreadable(code, what);
+}
+
+Status StoredTimeline::readLevel(std::size_t row, int level, TimeWindow window,
+                                 std::vector<TimelineBlock>& out) {
+    const std::int64_t width = bucketWidth(level);
+    const TimeWindow own = ownWindow(row, window);
+    const RankClock& clock = rankOf(row).clock;
+    m_tiles.reset();
+    m_tiles.bind(m_stored[row].id).bind(level).bind(own.begin_ns).bind(own.end_ns);
+    int code = SQLITE_DONE;
+    bool continues = false;
+    while ((code = m_tiles.step()) == SQLITE_ROW) {
+        const std::int64_t count = m_tiles.integer(2);
+        const std::string_view data = m_tiles.text(4);
+        const std::array<std::int64_t, 5> numbers{m_stored[row].id, level, m_tiles.integer(0),
+                                                  m_tiles.integer(1), count};
+        m_buckets.clear();
+        if (count < 0 || numbersChecksum(numbers, data) != m_tiles.integer(3) ||
+            !decodeBuckets(data, static_cast<std::size_t>(count), m_impl->codes, m_buckets)) {
+            damaged("a summary", row);
+            continue;
+        }
+        for (const Bucket& b : m_buckets) {
+            // No bucket is where an event cannot be.
+            if (b.index < -kLargestTime / width || b.index >= kLargestTime / width) continue;
+            const std::int64_t begin = b.index * width;
+            if (begin >= own.end_ns || begin + width <= own.begin_ns) continue;
+            const bool filled = b.busy_ns >= width;
+            // The inside of a long event, bucket after bucket, is one block.
+            if (continues && b.count == 0 && filled && out.back().label == b.label &&
+                out.back().longest_ns == b.longest_ns) {
+                out.back().end_ns = clock.toCommon(begin + width);
+                out.back().busy_ns += b.busy_ns;
+                continue;
+            }
+            out.push_back({clock.toCommon(begin),
+                           clock.toCommon(begin + width),
+                           b.busy_ns,
+                           b.longest_ns,
+                           b.label,
+                           static_cast<std::int32_t>(b.count),
+                           {}});
+            continues = b.longest_ns > width;
+        }
+    }
+    return finish(code, "the summary of a row");
+}
+
+template <class Drawn>
+Status StoredTimeline::readEvents(std::size_t row, TimeWindow window, std::vector<Drawn>& out) {
+    const StoredRow& stored = m_stored[row];
+    const TimeWindow own = ownWindow(row, window);
+    const RankClock& clock = rankOf(row).clock;
+    m_chunks.reset();
+    m_chunks.bind(stored.source).bind(stored.lane).bind(stored.track).bind(stored.sub_lane);
+    m_chunks.bind(own.begin_ns - stored.span_ns).bind(own.end_ns).bind(own.begin_ns);
+    int code = SQLITE_DONE;
+    while ((code = m_chunks.step()) == SQLITE_ROW) {
+        ChunkKey key;
+        const std::size_t before = out.size();
+        if (!ChunkKey::read(m_chunks, stored.source, key) ||
+            !decodeEvents(m_chunks.text(8), static_cast<std::size_t>(key.count), m_impl->codes,
+                          out)) {
+            damaged("a chunk", row);
+            continue;
+        }
+        std::size_t kept = before;
+        for (std::size_t i = before; i < out.size(); ++i) {
+            Drawn& e = out[i];
+            if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
+            e.start_ns = clock.toCommon(e.start_ns);
+            if (touches(e, window)) out[kept++] = e;
+        }
+        out.resize(kept);
+    }
+    const auto earlier = [](const Drawn& a, const Drawn& b) { return a.start_ns < b.start_ns; };
+    if (!std::is_sorted(out.begin(), out.end(), earlier))
+        std::stable_sort(out.begin(), out.end(), earlier);
+    return finish(code, "events of a row");
+}
+
+Result<TimelineView> StoredTimeline::view(TimeWindow window, std::int64_t pixel_ns) {
+    const Snapshot snapshot(m_impl->database);
+    TimelineView out{window, pixel_ns, {}, {}};
+    // Pages of it that stay empty cost nothing; growing would copy it time and again.
+    const std::int64_t pixels = window.length() / std::max<std::int64_t>(1, pixel_ns) + 1;
+    out.blocks.reserve(static_cast<std::size_t>(
+        std::clamp<std::int64_t>(2 * pixels * std::ssize(m_rows), 0, kMostReserved)));
+    for (std::size_t row = 0; row < m_rows.size(); ++row) {
+        const int level = levelFor(row, pixel_ns);
+        if (level >= 0) {
+            PIPER_TRY(readLevel(row, level, window, out.blocks));
+        } else {
+            m_drawn.clear();
+            PIPER_TRY(readEvents(row, window, m_drawn));
+            BlockMerger merger(pixel_ns, out.blocks);
+            for (const DrawnEvent& e : m_drawn) merger.add(e);
+        }
+        out.row_ends.push_back(out.blocks.size());
+    }
+    return out;
+}
+
+Status StoredTimeline::readParts(std::size_t row, TimeWindow window, bool with_sums,
+                                 std::vector<Part>& out) {
+    const StoredRow& stored = m_stored[row];
+    constexpr TimeWindow kAlways{-kLargestTime, kLargestTime};
+    if (stored.id == 0) {
+        out.push_back({kAlways, kLargestTime, false, {}});
+        return {};
+    }
+    const TimeWindow own = ownWindow(row, window);
+    const RankClock& clock = rankOf(row).clock;
+    m_totals.reset();
+    m_totals.bind(stored.id).bind(own.end_ns).bind(own.begin_ns);
+    int code = SQLITE_DONE;
+    while ((code = m_totals.step()) == SQLITE_ROW) {
+        const std::int64_t begin = m_totals.integer(0), end = m_totals.integer(1),
+                           next = m_totals.integer(2), count = m_totals.integer(3);
+        const std::string_view data = m_totals.text(5);
+        const std::array<std::int64_t, 5> numbers{stored.id, begin, end, next, count};
+        Part part{
+            {clock.toCommon(clampTime(begin)), clock.toCommon(clampTime(next))}, 0, false, {}};
+        // Its events end before its end by our clock, whichever the drift.
+        const std::int64_t slack = own.end_ns - clock.toOwn(clampTime(window.end_ns));
+        part.end_ns = clock.toCommon(clampTime(end)) + slack;
+        if (with_sums) {
+            part.summed =
+                count >= 0 && numbersChecksum(numbers, data) == m_totals.integer(4) &&
+                decodeSums(data, static_cast<std::size_t>(count), m_impl->codes, part.sums);
+            if (!part.summed) damaged("a sum", row);
+        }
+        out.push_back(std::move(part));
+    }
+    return finish(code, "sums of a row");
+}
+
+Result<std::vector<SelectionTotal>> StoredTimeline::totals(TimeWindow window,
+                                                           std::span<const std::size_t> rows) {
+    const Snapshot snapshot(m_impl->database);
+    SelectionSums sums;
+    std::vector<Part> parts;
+    for (const std::size_t row : rows) {
+        parts.clear();
+        PIPER_TRY(readParts(row, window, true, parts));
+        const std::size_t rank = m_rows[row].rank;
+        for (const Part& part : parts) {
+            const bool whole = part.summed && part.starts.begin_ns >= window.begin_ns &&
+                               part.end_ns < window.end_ns;
+            if (whole) {
+                for (const auto& [label, sum] : part.sums) sums.add(rank, label, sum);
+                continue;
+            }
+            const TimeWindow here{
+                std::max(window.begin_ns, part.starts.begin_ns),
+                std::min(window.end_ns, std::max(part.end_ns + 1, part.starts.begin_ns + 1))};
+            m_drawn.clear();
+            PIPER_TRY(readEvents(row, here, m_drawn));
+            for (const DrawnEvent& e : m_drawn)
+                if (part.starts.contains(e.start_ns)) sums.add(rank, e, window);
+        }
+    }
+    return sums.take(m_header);
+}
+
+Status StoredTimeline::findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
+                                 std::optional<FoundEvent>& best) {
+    const auto beaten = [&](std::int64_t start) {
+        return best &&
+               (query.forward ? start >= best->event.start_ns : start <= best->event.start_ns);
+    };
+    const std::size_t rank = m_rows[row].rank;
+    std::vector<Part> parts;
+    PIPER_TRY(readParts(row, query.window, !query.text.empty() || query.least_ns > 0, parts));
+    if (!query.forward) std::reverse(parts.begin(), parts.end());
+    std::vector<Event> events;
+    for (const Part& part : parts) {
+        if (beaten(query.forward ? part.starts.begin_ns : part.starts.end_ns)) return {};
+        const auto may = [&](const auto& sum) {
+            return sum.second.longest_ns >= query.least_ns && matcher.matches(rank, sum.first);
+        };
+        if (part.summed && std::none_of(part.sums.begin(), part.sums.end(), may)) continue;
+        events.clear();
+        const TimeWindow here{std::max(query.window.begin_ns, part.starts.begin_ns),
+                              std::min(query.window.end_ns, part.end_ns + 1)};
+        PIPER_TRY(readEvents(row, here, events));
+        if (!query.forward) std::reverse(events.begin(), events.end());
+        for (const Event& e : events) {
+            if (!part.starts.contains(e.start_ns) || !isWanted(query, e) ||
+                !matcher.matches(rank, labelOf(e)))
+                continue;
+            if (!beaten(e.start_ns)) best = FoundEvent{row, e};
+            return {};
+        }
+    }
+    return {};
+}
+
+Result<std::optional<FoundEvent>> StoredTimeline::find(const EventQuery& query) {
+    const Snapshot snapshot(m_impl->database);
+    LabelMatcher matcher(m_header, query.text);
+    std::optional<FoundEvent> best;
+    if (query.rows.empty())
+        for (std::size_t row = 0; row < m_rows.size(); ++row)
+            PIPER_TRY(findOnRow(query, row, matcher, best));
+    for (const std::size_t row : query.rows) PIPER_TRY(findOnRow(query, row, matcher, best));
+    return best;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TimelineSource>> Workspace::openTimeline(const std::filesystem::path& path,
+                                                                std::string_view run_name) {
+    PIPER_ASSIGN(Workspace file, open(path));
+    auto timeline = std::make_shared<StoredTimeline>(std::move(file.m_impl));
+    PIPER_TRY(timeline->load(run_name));
+    return std::shared_ptr<TimelineSource>(std::move(timeline));
+}
+
+}  // namespace piper

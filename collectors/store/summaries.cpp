@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is stored beside the events of a row, so that windows and selections need few of them.
+#include <algorithm>
+#include <map>
+
+#include "collectors/store/stored_row.h"
+#include "collectors/store/workspace_impl.h"
+#include "core/run/time_range.h"
+
+namespace piper {
+
+using sqlite::Statement;
+using sqlite::Stream;
+
+namespace {
+
+/// Inserts rows of one table with one prepared statement: numbers, checksum, blob.
+class SummaryWriter {
+public:
+    SummaryWriter(sqlite::Database& database, std::string_view sql)
+        : m_database(database), m_insert(database.prepare(sql)) {}
+
+    Status write(std::initializer_list<std::int64_t> numbers, std::string_view blob) {
+        m_insert.reset();
+        for (const std::int64_t v : numbers) m_insert.bind(v);
+        m_insert.bind(numbersChecksum(numbers, blob)).bindBlob(blob);
+        return done(m_database, m_insert);
+    }
+
+private:
+    sqlite::Database& m_database;
+    Statement m_insert;
+};
+
+Status insertLevels(sqlite::Database& database, const StoredRow& row,
+                    const std::vector<Level>& levels) {
+    SummaryWriter writer(database,
+                         "INSERT INTO tile(row_id,level,begin_ns,end_ns,count,checksum,data) "
+                         "VALUES(?,?,?,?,?,?,?)");
+    for (const Level& level : levels)
+        for (std::size_t at = 0; at < level.buckets.size(); at += kChunkRows) {
+            const auto tile = std::span(level.buckets)
+                                  .subspan(at, std::min(kChunkRows, level.buckets.size() - at));
+            const std::int64_t width = bucketWidth(level.level);
+            PIPER_TRY(writer.write({row.id, level.level, tile.front().index * width,
+                                    (tile.back().index + 1) * width, std::ssize(tile)},
+                                   encodeBuckets(tile)));
+        }
+    return {};
+}
+
+Status insertSegments(sqlite::Database& database, const StoredRow& row,
+                      const std::vector<Segment>& segments) {
+    SummaryWriter writer(database,
+                         "INSERT INTO total(row_id,begin_ns,end_ns,next_ns,count,checksum,data) "
+                         "VALUES(?,?,?,?,?,?,?)");
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const Segment& s = segments[i];
+        const std::int64_t next =
+            i + 1 < segments.size() ? segments[i + 1].begin_ns : kLargestTime + 1;
+        PIPER_TRY(writer.write({row.id, s.begin_ns, s.end_ns, next, std::ssize(s.sums)},
+                               encodeSums(s.sums)));
+    }
+    return {};
+}
+
+Status insertRow(sqlite::Database& database, StoredRow& row) {
+    Statement insert = database.prepare(
+        "INSERT INTO row(source_id,lane,track,sub_lane,count,begin_ns,end_ns,span_ns,levels,"
+        "checksum) VALUES(?,?,?,?,?,?,?,?,?,?)");
+    for (const std::int64_t v : row.numbers()) insert.bind(v);
+    PIPER_TRY(done(database, insert.bind(numbersChecksum(row.numbers(), {}))));
+    row.id = sqlite3_last_insert_rowid(database.handle());
+    return {};
+}
+
+}  // namespace
+
+Status Workspace::Impl::insertSummary(std::int64_t source, std::span<const Event> events) {
+    StoredRow row;
+    row.source = source;
+    row.lane = static_cast<std::int64_t>(events.front().lane);
+    row.track = events.front().track;
+    row.sub_lane = events.front().sub_lane;
+    PIPER_TRY(query(
+        "chunks of a row", fmt::format("{} AND lane=? AND track=? AND sub_lane=?", kRowOfChunks),
+        [&](Statement& s) { s.bind(source).bind(row.lane).bind(row.track).bind(row.sub_lane); },
+        [&](const Statement& found) { row.takeRange(found); }));
+    const std::vector<Level> levels = buildLevels(events);
+    for (const Level& level : levels) row.levels |= std::int64_t{1} << level.level;
+    PIPER_TRY(insertRow(database, row));
+    PIPER_TRY(insertLevels(database, row, levels));
+    return insertSegments(database, row, buildSegments(events));
+}
+
+Status Workspace::Impl::removeSummaries(std::int64_t source) {
+    for (const char* sql :
+         {"DELETE FROM tile WHERE row_id IN (SELECT id FROM row WHERE source_id=?)",
+          "DELETE FROM total WHERE row_id IN (SELECT id FROM row WHERE source_id=?)",
+          "DELETE FROM row WHERE source_id=?"}) {
+        Statement remove = database.prepare(sql);
+        PIPER_TRY(done(database, remove.bind(source)));
+    }
+    return {};
+}
+
+Status Workspace::Impl::buildSummaries(const SourceRow& source, std::string_view run_name) {
+    PIPER_TRY(removeSummaries(source.id));
+    std::map<RowKey, std::vector<Event>> rows;
+    RankTimeline part;
+    PIPER_TRY(eachChunk(source, run_name, [&](const Statement& row) {
+        if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
+        part.events.clear();
+        if (!decodeChunk(row, source.id, part)) return false;
+        for (const Event& e : part.events) rows[rowKeyOf(e)].push_back(e);
+        return true;
+    }));
+    for (auto& [key, events] : rows) {
+        std::stable_sort(events.begin(), events.end(), startsBefore);
+        PIPER_TRY(insertSummary(source.id, events));
+    }
+    return {};
+}
+
+Status Workspace::Impl::summarizeEnded() {
+    PIPER_ASSIGN(const std::vector<RunRow> runs, runRows());
+    sqlite::Transaction transaction(database);
+    PIPER_TRY(transaction.status());
+    for (const RunRow& run : runs) {
+        if (run.header.outcome == RunOutcome::Running) continue;
+        PIPER_ASSIGN(const std::vector<SourceRow> sources, sourceRows(run.id));
+        for (const SourceRow& source : sources) PIPER_TRY(buildSummaries(source, run.header.name));
+    }
+    return transaction.commit();
+}
+
+Status Workspace::visitEvents(std::string_view run_name, RankId rank,
+                              const std::function<void(std::span<const Event>)>& visit) {
+    const Snapshot snapshot(m_impl->database);
+    PIPER_ASSIGN(const SourceRow source, m_impl->findSource(run_name, rank));
+    RankTimeline part;
+    return m_impl->eachChunk(source, run_name, [&](const Statement& row) {
+        part.events.clear();
+        if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
+        if (!m_impl->decodeChunk(row, source.id, part)) return false;
+        visit(part.events);
+        return true;
+    });
+}
+
+}  // namespace piper

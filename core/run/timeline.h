@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/run.h"
+
+namespace piper {
+
+/// A stretch of time [begin_ns, end_ns).
+struct TimeWindow {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+    [[nodiscard]] std::int64_t length() const { return end_ns - begin_ns; }
+    [[nodiscard]] bool contains(std::int64_t ns) const { return ns >= begin_ns && ns < end_ns; }
+    bool operator==(const TimeWindow&) const = default;
+};
+
+/// True when the event has a part of the window, or stands at a moment in it.
+template <class Timed>
+[[nodiscard]] bool touches(const Timed& e, TimeWindow window) {
+    if (e.duration_ns <= 0) return window.contains(e.start_ns);
+    return e.start_ns < window.end_ns && e.start_ns + e.duration_ns > window.begin_ns;
+}
+
+/// What an event is called: its own name, or what the plan calls it.
+struct EventLabel {
+    std::int32_t name = -1;  ///< index in RankTimeline::names
+    EventCategory category = EventCategory::Operation;
+    Phase phase = Phase::Idle;
+    OperationKind kind = OperationKind::Forward;
+    Pass pass = Pass::Forward;
+    auto operator<=>(const EventLabel&) const = default;
+};
+template <class Labelled>
+[[nodiscard]] EventLabel labelOf(const Labelled& e) {
+    return {e.name, e.category, e.phase, e.kind, e.pass};
+}
+/// Its own name, else "expert input grad", "dispatch backward", "optimizer".
+[[nodiscard]] std::string labelText(const EventLabel& label, const RankTimeline& rank);
+
+/// A row of a timeline: a lane or a track of a rank, or one of several rows of it where its events
+/// overlap.
+struct TimelineRow {
+    std::size_t rank = 0;  ///< index in header().ranks
+    Lane lane = Lane::Compute;
+    std::int32_t track = -1;  ///< index in RankTimeline::tracks
+    std::uint16_t sub_lane = 0;
+    std::int64_t events = 0;
+    bool operator==(const TimelineRow&) const = default;
+};
+/// "compute", "ep 2", "stream 7".
+[[nodiscard]] std::string rowText(const TimelineRow& row, const RankTimeline& rank);
+
+/// One event, or several that are each narrower than a pixel. Times are on the common clock, that
+/// of rank 0.
+struct TimelineBlock {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;      ///< not before begin_ns
+    std::int64_t busy_ns = 0;     ///< of its length
+    std::int64_t longest_ns = 0;  ///< duration of the longest event that touches it
+    EventLabel label;             ///< of the longest
+    std::int32_t count = 0;       ///< events; one that began in an earlier block counts there
+    MicroBatchId micro_batch;     ///< of a single event
+};
+
+/// What a window shows: every event that touches it is in a block of its row.
+struct TimelineView {
+    TimeWindow window;
+    std::int64_t pixel_ns = 1;
+    std::vector<TimelineBlock> blocks;  ///< row after row, each by time
+    std::vector<std::size_t> row_ends;  ///< [row of the source] end of its blocks
+
+    [[nodiscard]] std::span<const TimelineBlock> row(std::size_t i) const {
+        const std::size_t begin = i == 0 ? 0 : row_ends[i - 1];
+        return std::span(blocks).subspan(begin, row_ends[i] - begin);
+    }
+};
+
+/// Sum over the events of one label that touch a selection.
+struct SelectionTotal {
+    std::string name;  ///< labelText()
+    EventLabel label;  ///< of the first rank that has it
+    std::int64_t count = 0;
+    std::int64_t sum_ns = 0;      ///< of the parts inside the selection
+    std::int64_t longest_ns = 0;  ///< whole duration
+};
+
+/// Which event is looked for.
+struct EventQuery {
+    TimeWindow window;              ///< it touches this
+    bool begins_in_window = false;  ///< and begins in it
+    bool forward = true;            ///< the first by start, else the last
+    std::string text;               ///< part of its name in any case; empty: any
+    std::int64_t least_ns = 0;      ///< at least this long
+    std::vector<std::size_t> rows;  ///< on one of these; empty: on any
+};
+struct FoundEvent {
+    std::size_t row = 0;
+    Event event;  ///< times on the common clock
+};
+
+/// A run as rows of time, whether it lies in memory or in a file: what the timeline page draws.
+/// Ranks' clocks are applied here (RankClock). Calls may read a file: one thread at a time, and
+/// not the window's. Rows are sorted by rank, lane, track and sub-lane.
+class TimelineSource {
+public:
+    virtual ~TimelineSource() = default;
+    /// The run without its events; ranks have names and tracks.
+    [[nodiscard]] virtual const Run& header() const = 0;
+    [[nodiscard]] virtual const std::vector<TimelineRow>& rows() const = 0;
+    [[nodiscard]] virtual TimeWindow extent() const = 0;
+    /// In order; at least one.
+    [[nodiscard]] virtual const std::vector<TimeWindow>& steps() const = 0;
+    /// No more than some blocks a pixel and row. Errors: those of reading.
+    [[nodiscard]] virtual Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) = 0;
+    /// By label over `rows`, most time first. Exact at any size of the window.
+    [[nodiscard]] virtual Result<std::vector<SelectionTotal>> totals(
+        TimeWindow window, std::span<const std::size_t> rows) = 0;
+    [[nodiscard]] virtual Result<std::optional<FoundEvent>> find(const EventQuery& query) = 0;
+};
+
+/// Over a run in memory; it need not outlive the source.
+[[nodiscard]] std::shared_ptr<TimelineSource> makeRunTimeline(const Run& run);
+
+/// Every row with its events and busy time, one a line: for tests and for copying.
+[[nodiscard]] Result<std::string> dumpTimeline(TimelineSource& source);
+
+}  // namespace piper
