@@ -60,4 +60,9 @@ Result<Run> StoreLibrary::load(const QString& path, const QString& run) const {
     return file.readRun(run.toStdString());
 }
 
+Result<std::shared_ptr<TimelineSource>> StoreLibrary::timeline(const QString& path,
+                                                               const QString& run) const {
+    return Workspace::openTimeline(path.toStdString(), run.toStdString());
+}
+
 }  // namespace piper::app

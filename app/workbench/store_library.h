@@ -5,12 +5,14 @@
 
 namespace piper::app {
 
-/// Workspace files through collectors/store. Each call opens the file anew: it is used from the
-/// executor's thread and holds nothing open between requests.
+/// Workspace files through collectors/store. Each call opens the file anew; only a timeline holds
+/// it open.
 class StoreLibrary final : public ui::RunLibrary {
 public:
     [[nodiscard]] Result<std::vector<ui::RunSummary>> list(const QString& workspace) const override;
     [[nodiscard]] Result<Run> load(const QString& workspace, const QString& run) const override;
+    [[nodiscard]] Result<std::shared_ptr<TimelineSource>> timeline(
+        const QString& workspace, const QString& run) const override;
 };
 
 }  // namespace piper::app

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/pair_view_model.h"
 
+#include <algorithm>
+
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
@@ -11,9 +13,18 @@ constexpr std::int64_t kEveryRankLimit = 64;
 /// First steps of a measured run left out of the comparison: allocations and caches warm up.
 constexpr int kSkipSteps = 1;
 
+/// A run of more events is drawn from its file but not compared: that needs all of them in memory.
+constexpr std::int64_t kMostCompared = 1'000'000;
+
 Result<ShownRun> modelOf(const Run& run) {
     PIPER_ASSIGN(const Plan plan, readPlanText(run.plan_json, "the plan of run " + run.name));
     return modelledRun(plan, plan.layout.world() <= kEveryRankLimit);
+}
+
+Result<ShownRun> fileRun(const RunLibrary& library, const QString& file, const QString& name) {
+    PIPER_ASSIGN(std::shared_ptr<TimelineSource> timeline, library.timeline(file, name));
+    auto header = std::make_shared<const Run>(timeline->header());
+    return ShownRun{std::move(header), std::move(timeline)};
 }
 
 }  // namespace
@@ -24,9 +35,15 @@ struct PairViewModel::Loaded {
     QString status;
 };
 
+std::int64_t ShownRun::numEvents() const {
+    std::int64_t events = 0;
+    for (const TimelineRow& row : timeline->rows()) events += row.events;
+    return events;
+}
+
 ShownRun shownRun(Run run) {
     auto shared = std::make_shared<const Run>(std::move(run));
-    return {shared, makeRunTimelineSource(*shared)};
+    return {shared, makeRunTimeline(*shared)};
 }
 
 Result<ShownRun> modelledRun(const Plan& plan, bool every_rank) {
@@ -52,20 +69,14 @@ void PairViewModel::select(const QString& workspace, const QString& a, const QSt
             else
                 out.status = errorText(run.error());
         };
-        const auto fromFile = [&](const QString& name) -> Result<ShownRun> {
-            PIPER_ASSIGN(Run run, library.load(workspace, name));
-            return shownRun(std::move(run));
-        };
-        if (!b.isEmpty()) take(fromFile(b), out.second);
+        if (!b.isEmpty()) take(fileRun(library, workspace, b), out.second);
         if (!a.isEmpty())
-            take(fromFile(a), out.first);
+            take(fileRun(library, workspace, a), out.first);
         else if (!out.second.empty())
             take(modelOf(*out.second.run), out.first);
         else if (plan)
             take(modelledRun(*plan, plan->layout.world() <= kEveryRankLimit), out.first);
-        if (!out.first.empty() && !out.second.empty())
-            out.comparison = std::make_shared<const Comparison>(
-                compareRuns(*out.first.run, *out.second.run, kSkipSteps));
+        if (!out.first.empty() && !out.second.empty()) compare(library, workspace, a, b, out);
         return out;
     };
     m_has_second = !b.isEmpty();
@@ -75,6 +86,28 @@ void PairViewModel::select(const QString& workspace, const QString& a, const QSt
                           auto loaded = std::make_shared<Loaded>(load());
                           return [loaded, this] { accept(std::move(*loaded)); };
                       });
+}
+
+/// Reads the events of the runs that come from a file, for as long as they are compared.
+void PairViewModel::compare(const RunLibrary& library, const QString& workspace, const QString& a,
+                            const QString& b, Loaded& out) {
+    const auto most = std::max(out.first.numEvents(), out.second.numEvents());
+    if (most > kMostCompared) {
+        out.status =
+            QStringLiteral("%1 events are too many to compare here: piperctl compare does.")
+                .arg(countText(static_cast<double>(most)));
+        return;
+    }
+    const auto whole = [&](const ShownRun& shown, const QString& name) -> Result<Run> {
+        if (name.isEmpty()) return *shown.run;
+        return library.load(workspace, name);
+    };
+    const Result<Run> first = whole(out.first, a), second = whole(out.second, b);
+    if (first.ok() && second.ok())
+        out.comparison =
+            std::make_shared<const Comparison>(compareRuns(*first, *second, kSkipSteps));
+    else
+        out.status = errorText(first.ok() ? second.error() : first.error());
 }
 
 void PairViewModel::followPlan() {

@@ -5,18 +5,19 @@
 #include <memory>
 
 #include "core/run/statistics.h"
+#include "core/run/timeline.h"
 #include "ui/models/executor.h"
 #include "ui/models/plan_view_model.h"
 #include "ui/models/run_controller.h"
-#include "ui/timeline/timeline_source.h"
 
 namespace piper::ui {
 
-/// A run with what the views need of it; immutable once made.
+/// A run with what the views need of it. Its timeline is read on the executor's interactive lane.
 struct ShownRun {
-    std::shared_ptr<const Run> run;
-    std::shared_ptr<const TimelineSource> timeline;
+    std::shared_ptr<const Run> run;  ///< without events where it came from a file
+    std::shared_ptr<TimelineSource> timeline;
     [[nodiscard]] bool empty() const { return run == nullptr; }
+    [[nodiscard]] std::int64_t numEvents() const;
 };
 
 /// The two runs of the timeline and compare pages, A above B. A is the modelled run of B's own plan
@@ -45,6 +46,8 @@ Q_SIGNALS:
 
 private:
     struct Loaded;
+    static void compare(const RunLibrary& library, const QString& workspace, const QString& a,
+                        const QString& b, Loaded& out);
     void accept(Loaded loaded);
 
     Executor& m_executor;

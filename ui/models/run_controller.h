@@ -10,6 +10,7 @@
 #include "core/base/result.h"
 #include "core/plan/plan.h"
 #include "core/run/run.h"
+#include "core/run/timeline.h"
 #include "sessions/session.h"
 
 namespace piper::ui {
@@ -94,7 +95,11 @@ class RunLibrary {
 public:
     virtual ~RunLibrary() = default;
     [[nodiscard]] virtual Result<std::vector<RunSummary>> list(const QString& workspace) const = 0;
+    /// With all of its events.
     [[nodiscard]] virtual Result<Run> load(const QString& workspace, const QString& run) const = 0;
+    /// Reads the file for as long as it lives, and of its events only what is asked for.
+    [[nodiscard]] virtual Result<std::shared_ptr<TimelineSource>> timeline(
+        const QString& workspace, const QString& run) const = 0;
 };
 
 }  // namespace piper::ui

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/timeline/describe_event.h"
+
 #include "core/base/enum_text.h"
 #include "core/base/units.h"
-#include "ui/timeline/timeline_source.h"
 
 namespace piper::ui {
 namespace {
@@ -11,11 +12,6 @@ std::string words(std::string_view name) {
     for (char& c : out)
         if (c == '_') c = ' ';
     return out;
-}
-
-bool isCompute(OperationKind kind) {
-    return kind == OperationKind::Forward || kind == OperationKind::InputGrad ||
-           kind == OperationKind::WeightGrad || kind == OperationKind::Recompute;
 }
 
 std::string indexLine(const Event& e) {
@@ -30,18 +26,10 @@ std::string indexLine(const Event& e) {
 
 }  // namespace
 
-std::string eventName(const Event& e) {
-    if (isCompute(e.kind)) return words(toText(e.phase)) + " " + words(toText(e.kind));
-    if (e.kind == OperationKind::Optimizer) return "optimizer";
-    if (e.kind == OperationKind::Dispatch || e.kind == OperationKind::Combine)
-        return words(toText(e.kind)) + (e.pass == Pass::Forward ? "" : " " + words(toText(e.pass)));
-    return words(toText(e.phase)) + " " + words(toText(e.kind));
-}
-
-std::vector<std::string> describeEvent(const Event& e) {
+std::vector<std::string> describeEvent(const Event& e, const RankTimeline& rank) {
     const Seconds duration = nanoseconds(static_cast<double>(e.duration_ns));
     std::vector<std::string> out;
-    out.push_back(eventName(e));
+    out.push_back(labelText(labelOf(e), rank));
     out.push_back(indexLine(e));
     out.push_back(fmt::format("phase {} · pass {} · {}", words(toText(e.phase)),
                               words(toText(e.pass)), words(toText(e.pipeline_phase))));
@@ -63,6 +51,30 @@ std::vector<std::string> describeEvent(const Event& e) {
         out.push_back(fmt::format("CPU {} of the thread",
                                   humanSeconds(nanoseconds(static_cast<double>(e.cpu_ns)))));
     return out;
+}
+
+std::vector<std::string> describeBlock(const TimelineBlock& block, const RankTimeline& rank) {
+    const auto text = [](std::int64_t ns) {
+        return humanSeconds(nanoseconds(static_cast<double>(ns)));
+    };
+    if (block.count <= 1)
+        return {labelText(block.label, rank), fmt::format("duration {}", text(block.longest_ns))};
+    const double length = static_cast<double>(block.end_ns - block.begin_ns);
+    return {fmt::format("{} events in this pixel, busy {:.0f} %; the longest:", block.count,
+                        length > 0 ? 100.0 * static_cast<double>(block.busy_ns) / length : 0.0),
+            labelText(block.label, rank), fmt::format("duration {}", text(block.longest_ns))};
+}
+
+std::string rankText(const RankTimeline& rank) {
+    std::string label = fmt::format("rank {}", rank.rank.value);
+    if (rank.stage.valid()) label += fmt::format(" · stage {}", rank.stage.value);
+    return label;
+}
+
+std::string placeText(const TimelineRow& row, const RankTimeline& rank) {
+    std::string place = rankText(rank) + " · lane " + rowText(row, rank);
+    if (!rank.host.empty()) place += " · " + rank.host;
+    return place;
 }
 
 }  // namespace piper::ui

@@ -54,6 +54,8 @@ void ImGuiWidget::shutdownGL() {
     makeCurrent();
     ImGui::SetCurrentContext(m_context);
     ImGui_ImplOpenGL3_Shutdown();
+    if (m_strip_texture != 0) context()->functions()->glDeleteTextures(1, &m_strip_texture);
+    m_strip_texture = 0;
     m_backend_ready = false;
     doneCurrent();
 }
@@ -102,6 +104,23 @@ void ImGuiWidget::paintGL() {
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
     ++m_frames;
     Q_EMIT framePainted();
+}
+
+void* ImGuiWidget::stripTexture() {
+    if (m_strip_texture == 0) context()->functions()->glGenTextures(1, &m_strip_texture);
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(m_strip_texture));
+}
+
+void ImGuiWidget::setStrips(const std::vector<std::uint32_t>& pixels, std::size_t columns,
+                            std::size_t lines) {
+    QOpenGLFunctions* gl = context()->functions();
+    gl->glBindTexture(GL_TEXTURE_2D, m_strip_texture);
+    for (const auto name : {GL_TEXTURE_MIN_FILTER, GL_TEXTURE_MAG_FILTER})
+        gl->glTexParameteri(GL_TEXTURE_2D, static_cast<GLenum>(name), GL_NEAREST);
+    for (const auto name : {GL_TEXTURE_WRAP_S, GL_TEXTURE_WRAP_T})
+        gl->glTexParameteri(GL_TEXTURE_2D, static_cast<GLenum>(name), GL_CLAMP_TO_EDGE);
+    gl->glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, static_cast<GLsizei>(columns),
+                     static_cast<GLsizei>(lines), 0, GL_RGBA, GL_UNSIGNED_BYTE, pixels.data());
 }
 
 bool ImGuiWidget::event(QEvent* event) {

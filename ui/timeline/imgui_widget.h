@@ -3,6 +3,8 @@
 
 #include <QColor>
 #include <QOpenGLWidget>
+#include <cstdint>
+#include <vector>
 
 struct ImGuiContext;
 
@@ -30,6 +32,12 @@ protected:
     virtual void drawFrame() = 0;
     [[nodiscard]] virtual QColor background() const = 0;
 
+    /// A picture for ImDrawList::AddImage, whose pixels setStrips() gives in the same frame.
+    [[nodiscard]] void* stripTexture();
+    /// Pixels as ImGui packs colours, line after line; taken as they are, without smoothing.
+    void setStrips(const std::vector<std::uint32_t>& pixels, std::size_t columns,
+                   std::size_t lines);
+
     void initializeGL() override;
     void paintGL() override;
     bool event(QEvent* event) override;
@@ -40,6 +48,7 @@ private:
 
     ImGuiContext* m_context = nullptr;
     bool m_backend_ready = false;
+    unsigned m_strip_texture = 0;
     double m_font_ratio = 0.0;
     int m_frames = 0;
     double m_build_ms = 0.0;

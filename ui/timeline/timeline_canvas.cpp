@@ -4,7 +4,10 @@
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
 
+#include "ui/timeline/describe_event.h"
 #include "ui/timeline/timeline_painter.h"
 
 namespace piper::ui {
@@ -13,6 +16,7 @@ namespace {
 constexpr double kZoomKey = 0.8;
 constexpr double kPanKey = 0.12;
 constexpr double kClickPixels = 4.0;
+constexpr double kMarkPixels = 5.0;  ///< a mark this near is the one meant
 
 /// Keys by their place, so that W A S D lie together on every layout: evdev codes of X11 and
 /// Wayland. Events without a scan code (tests, remote input) go by their letter.
@@ -33,18 +37,47 @@ int keyByPlace(const QKeyEvent& event) {
 
 }  // namespace
 
-TimelineCanvas::TimelineCanvas(QWidget* parent) : ImGuiWidget(parent) {
+const std::vector<std::pair<const char*, const char*>>& TimelineCanvas::keyHelp() {
+    static const std::vector<std::pair<const char*, const char*>> kHelp = {
+        {"W S, Ctrl+wheel", "zoom at the middle, at the pointer"},
+        {"A D, right-drag, Shift+wheel", "pan"},
+        {"wheel, arrows", "scroll rows"},
+        {"drag", "select time and rows: sums in the table below"},
+        {"Shift+drag", "measure a stretch of time"},
+        {"click", "choose an event: its numbers below"},
+        {". ,", "next, previous event on its row"},
+        {"/", "search by name; Enter next, Shift+Enter previous"},
+        {"F", "fit what is selected, measured or chosen; else all"},
+        {"Backspace, Ctrl+Z", "undo a zoom"},
+        {"M", "mark at the pointer; again: remove; Shift+M: remove all"},
+        {"C, click on a rank", "fold a rank to one row; Shift+C: all"},
+        {"P", "pin the row under the pointer to the top"},
+        {"Esc", "clear"},
+        {"?", "this help"}};
+    return kHelp;
+}
+
+TimelineCanvas::TimelineCanvas(Executor& executor, const QString& topic, QWidget* parent)
+    : ImGuiWidget(parent), m_model(executor, topic) {
     setMinimumHeight(160);
     setAccessibleName(QStringLiteral("Timeline"));
+    const auto repaint = [this] { update(); };
+    connect(&m_model, &TimelineViewModel::pictureChanged, this, repaint);
+    connect(&m_model, &TimelineViewModel::eventHovered, this, repaint);
+    connect(&m_model, &TimelineViewModel::eventChosen, this, &TimelineCanvas::showChosen);
 }
 
 void TimelineCanvas::setPanes(std::vector<TimelinePane> panes) {
-    m_panes = std::move(panes);
+    m_layouts.resize(panes.size());
+    for (std::size_t i = 0; i < panes.size(); ++i) m_layouts[i].setRows(panes[i].source->rows());
+    m_model.setPanes(std::move(panes));
+    m_painted.clear();
     m_hover.reset();
-    m_pinned_at.reset();
     m_hover_lines.clear();
-    m_pinned_lines.clear();
     m_measured.reset();
+    m_area.reset();
+    m_marks.clear();
+    m_view.forget();
     fit();
 }
 
@@ -55,14 +88,18 @@ void TimelineCanvas::setDark(bool dark) {
 
 void TimelineCanvas::fit() {
     double longest = 0.0;
-    for (const TimelinePane& pane : m_panes) {
+    for (const TimelinePane& pane : panes()) {
         const auto& steps = pane.source->steps();
-        const TimelineSpan step = steps[std::min(pane.step, steps.size() - 1)];
+        const TimeWindow step = steps[std::min(pane.step, steps.size() - 1)];
         longest = std::max(longest, static_cast<double>(step.length()));
     }
     m_view.setBounds(longest);
     m_view.fit();
     update();
+}
+
+std::vector<std::string> TimelineCanvas::pinnedLines() const {
+    return m_model.chosen() ? m_model.lines(*m_model.chosen()) : std::vector<std::string>();
 }
 
 QColor TimelineCanvas::background() const {
@@ -77,6 +114,12 @@ double TimelineCanvas::shareAt(double x) const {
     return (x - kGutter) / trackWidth();
 }
 
+const TimelineCanvas::PaintedStrip* TimelineCanvas::stripAt(double y) const {
+    for (const PaintedStrip& strip : m_painted)
+        if (y >= strip.top && y < strip.bottom) return &strip;
+    return nullptr;
+}
+
 void TimelineCanvas::scrollRows(double pixels) {
     m_scroll = std::clamp(m_scroll + pixels, 0.0, std::max(0.0, m_scroll_limit));
 }
@@ -85,7 +128,64 @@ void TimelineCanvas::drawFrame() {
     TimelinePainter(*this).paint();
 }
 
-bool TimelineCanvas::handleKey(int key) {
+void TimelineCanvas::search(const QString& text, bool forward) {
+    m_model.search(text, forward, m_view.begin());
+}
+
+/// Brings the chosen event into view where it is not.
+void TimelineCanvas::showChosen() {
+    if (const auto& chosen = m_model.chosen()) {
+        const double begin =
+            static_cast<double>(chosen->found.event.start_ns - m_model.origin(chosen->pane));
+        if (begin < m_view.begin() || begin > m_view.begin() + m_view.span()) {
+            m_view.remember();
+            m_view.show(begin - 0.5 * m_view.span(), m_view.span());
+        }
+    }
+    update();
+}
+
+void TimelineCanvas::fitChosen() {
+    const auto& chosen = m_model.chosen();
+    m_view.remember();
+    if (m_area) {
+        m_view.show(std::min(m_area->first.x(), m_area->second.x()),
+                    std::abs(m_area->second.x() - m_area->first.x()));
+    } else if (m_measured) {
+        m_view.show(m_measured->first, measuredNs());
+    } else if (chosen) {
+        const Event& e = chosen->found.event;
+        const double length = std::max(100.0, static_cast<double>(e.duration_ns));
+        const auto begin = static_cast<double>(e.start_ns - m_model.origin(chosen->pane));
+        const bool fitted = std::abs(m_view.span() - 3 * length) < 1.0;
+        if (fitted)  // again: all
+            m_view.fit();
+        else
+            m_view.show(begin - length, 3 * length);
+    } else {
+        m_view.fit();
+    }
+    m_measured.reset();
+}
+
+void TimelineCanvas::toggleMark(double ns) {
+    const double near = kMarkPixels * m_view.span() / trackWidth();
+    const auto removed =
+        std::erase_if(m_marks, [&](double mark) { return std::abs(mark - ns) <= near; });
+    if (removed == 0) m_marks.push_back(ns);
+}
+
+void TimelineCanvas::escape() {
+    m_help = false;
+    m_measured.reset();
+    m_area.reset();
+    m_model.select({});
+    m_model.clearChosen();
+}
+
+bool TimelineCanvas::handleViewKey(int key) {
+    const TimelineViewport before = m_view;
+    m_view.remember();
     switch (key) {
         case Qt::Key_W:
             m_view.zoom(kZoomKey, 0.5);
@@ -101,6 +201,15 @@ bool TimelineCanvas::handleKey(int key) {
         case Qt::Key_Right:
             m_view.pan(kPanKey);
             return true;
+        default:
+            m_view = before;
+            return false;
+    }
+}
+
+bool TimelineCanvas::handleKey(int key, bool shift) {
+    const PaintedStrip* strip = stripAt(m_last.y());
+    switch (key) {
         case Qt::Key_Up:
             scrollRows(-40);
             return true;
@@ -108,26 +217,56 @@ bool TimelineCanvas::handleKey(int key) {
             scrollRows(40);
             return true;
         case Qt::Key_F:
-            if (m_measured)
-                m_view.show(m_measured->first, m_measured->second - m_measured->first);
+            fitChosen();
+            return true;
+        case Qt::Key_Backspace:
+            (void)m_view.undo();
+            return true;
+        case Qt::Key_Period:
+        case Qt::Key_Comma:
+            m_model.chooseNeighbour(key == Qt::Key_Period);
+            return true;
+        case Qt::Key_Slash:
+            Q_EMIT searchWanted();
+            return true;
+        case Qt::Key_M:
+            if (shift)
+                m_marks.clear();
             else
-                m_view.fit();
-            m_measured.reset();
+                toggleMark(nsAt(std::max(m_last.x(), kGutter)));
+            return true;
+        case Qt::Key_C:
+            if (shift)
+                for (RowLayout& layout : m_layouts) layout.toggleAll();
+            else if (strip != nullptr)
+                m_layouts[strip->pane].toggleFold(
+                    m_layouts[strip->pane].strips()[strip->strip].rank);
+            return true;
+        case Qt::Key_P:
+            if (strip != nullptr)
+                m_layouts[strip->pane].togglePin(
+                    m_layouts[strip->pane].strips()[strip->strip].rows.front());
+            return true;
+        case Qt::Key_Question:
+            m_help = !m_help;
             return true;
         case Qt::Key_Escape:
-            m_measured.reset();
-            m_pinned_at.reset();
-            m_pinned_lines.clear();
-            Q_EMIT pinned();
+            escape();
             return true;
         default:
-            return false;
+            return handleViewKey(key);
     }
 }
 
 void TimelineCanvas::keyPressEvent(QKeyEvent* event) {
+    if (event->matches(QKeySequence::Undo)) {
+        (void)m_view.undo();
+        update();
+        return;
+    }
     const bool modified = event->modifiers() & (Qt::ControlModifier | Qt::AltModifier);
-    if (modified || !handleKey(keyByPlace(*event))) {
+    const bool shift = event->modifiers() & Qt::ShiftModifier;
+    if (modified || !handleKey(keyByPlace(*event), shift)) {
         ImGuiWidget::keyPressEvent(event);
         return;
     }
@@ -136,46 +275,115 @@ void TimelineCanvas::keyPressEvent(QKeyEvent* event) {
 
 void TimelineCanvas::mousePressEvent(QMouseEvent* event) {
     m_press = m_last = event->position();
-    m_panning = event->button() == Qt::RightButton || event->button() == Qt::MiddleButton ||
-                (event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier);
-    m_measuring = !m_panning && event->button() == Qt::LeftButton;
+    const bool left = event->button() == Qt::LeftButton;
+    m_drag = !left                                    ? Drag::Pan
+             : event->modifiers() & Qt::ShiftModifier ? Drag::Measure
+                                                      : Drag::Area;
+    if (m_drag == Drag::Pan) m_view.remember();
+}
+
+void TimelineCanvas::dragTo(QPointF at) {
+    const bool far = (at - m_press).manhattanLength() > kClickPixels;
+    const double from = nsAt(std::max(m_press.x(), kGutter)), to = nsAt(std::max(at.x(), kGutter));
+    if (m_drag == Drag::Pan) {
+        m_view.pan((m_last.x() - at.x()) / trackWidth());
+        scrollRows(m_last.y() - at.y());
+    } else if (m_drag == Drag::Measure && far) {
+        m_measured = std::minmax(from, to);
+    } else if (m_drag == Drag::Area && far && m_press.x() >= kGutter) {
+        m_area = {QPointF(from, m_press.y()), QPointF(to, at.y())};
+    }
 }
 
 void TimelineCanvas::mouseMoveEvent(QMouseEvent* event) {
-    const QPointF at = event->position();
-    if (m_panning) {
-        m_view.pan((m_last.x() - at.x()) / trackWidth());
-        scrollRows(m_last.y() - at.y());
-    } else if (m_measuring && (at - m_press).manhattanLength() > kClickPixels) {
-        const double from = m_view.toNs(shareAt(m_press.x()));
-        const double to = m_view.toNs(shareAt(at.x()));
-        m_measured = std::minmax(from, to);
+    dragTo(event->position());
+    m_last = event->position();
+}
+
+void TimelineCanvas::click(QPointF at) {
+    const PaintedStrip* strip = stripAt(at.y());
+    m_measured.reset();
+    if (at.x() < kGutter && strip != nullptr) {
+        m_layouts[strip->pane].toggleFold(m_layouts[strip->pane].strips()[strip->strip].rank);
+    } else if (m_hover) {
+        m_model.choose(m_hover->pane, m_hover->row, m_hover->block);
+    } else {
+        m_area.reset();
+        m_model.select({});
+        m_model.clearChosen();
     }
-    m_last = at;
+}
+
+/// The rows of the pane that the area begins in.
+void TimelineCanvas::selectArea() {
+    const auto [from, to] = *m_area;
+    const double top = std::min(from.y(), to.y()), bottom = std::max(from.y(), to.y());
+    TimelineArea area;
+    bool first = true;
+    for (const PaintedStrip& painted : m_painted) {
+        if (painted.bottom <= top || painted.top >= bottom) continue;
+        if (first) area.pane = painted.pane;
+        first = false;
+        if (painted.pane != area.pane) continue;
+        const RowLayout::Strip& strip = m_layouts[painted.pane].strips()[painted.strip];
+        area.rows.insert(area.rows.end(), strip.rows.begin(), strip.rows.end());
+    }
+    // A pinned row may be among them twice.
+    std::sort(area.rows.begin(), area.rows.end());
+    area.rows.erase(std::unique(area.rows.begin(), area.rows.end()), area.rows.end());
+    const std::int64_t origin = area.rows.empty() ? 0 : m_model.origin(area.pane);
+    area.window = {origin + std::llround(std::min(from.x(), to.x())),
+                   origin + std::llround(std::max(from.x(), to.x()))};
+    m_model.select(std::move(area));
 }
 
 void TimelineCanvas::mouseReleaseEvent(QMouseEvent* event) {
-    const bool click = (event->position() - m_press).manhattanLength() <= kClickPixels;
-    if (m_measuring && click) {
-        m_pinned_at = m_hover;
-        m_pinned_lines = m_hover_lines;
-        m_measured.reset();
-        Q_EMIT pinned();
-    }
-    m_panning = m_measuring = false;
+    const bool is_click = (event->position() - m_press).manhattanLength() <= kClickPixels;
+    if (m_drag == Drag::Area && is_click)
+        click(event->position());
+    else if (m_drag == Drag::Area && m_area)
+        selectArea();
+    m_drag = Drag::None;
+    update();
 }
 
 void TimelineCanvas::wheelEvent(QWheelEvent* event) {
     const double notches = event->angleDelta().y() / 120.0;
-    if (event->modifiers() & Qt::ControlModifier)
+    if (event->modifiers() & Qt::ControlModifier) {
+        m_view.remember();
         m_view.zoom(std::pow(kZoomKey, notches),
                     std::clamp(shareAt(event->position().x()), 0., 1.));
-    else if (event->modifiers() & Qt::ShiftModifier)
+    } else if (event->modifiers() & Qt::ShiftModifier) {
+        m_view.remember();
         m_view.pan(-kPanKey * (notches != 0 ? notches : event->angleDelta().x() / 120.0));
-    else
+    } else {
         scrollRows(-48 * notches);
+    }
     event->accept();
     update();
+}
+
+/// What the frame found under the pointer; the event behind it is read when it is another one.
+void TimelineCanvas::hoverOver(const std::optional<Hover>& hover) {
+    const bool same = hover && m_hover && hover->pane == m_hover->pane &&
+                      hover->row == m_hover->row &&
+                      hover->block.begin_ns == m_hover->block.begin_ns &&
+                      hover->block.end_ns == m_hover->block.end_ns;
+    m_hover = hover;
+    m_hover_lines.clear();
+    if (!m_hover) return;
+    if (!same) m_model.hover(m_hover->pane, m_hover->row, m_hover->block);
+    const TimelineSource& source = *panes()[m_hover->pane].source;
+    const TimelineRow& row = source.rows()[m_hover->row];
+    const RankTimeline& rank = source.header().ranks[row.rank];
+    m_hover_lines = describeBlock(m_hover->block, rank);
+    if (same && m_model.hovered()) {
+        const std::vector<std::string> lines = m_model.lines(*m_model.hovered());
+        m_hover_lines.resize(m_hover->block.count > 1 ? 1 : 0);
+        m_hover_lines.insert(m_hover_lines.end(), lines.begin(), lines.end());
+    } else {
+        m_hover_lines.push_back(placeText(row, rank));
+    }
 }
 
 }  // namespace piper::ui

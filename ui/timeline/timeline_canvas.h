@@ -5,42 +5,48 @@
 #include <optional>
 #include <vector>
 
+#include "ui/models/timeline_view_model.h"
 #include "ui/timeline/imgui_widget.h"
-#include "ui/timeline/timeline_source.h"
+#include "ui/timeline/row_layout.h"
 #include "ui/timeline/timeline_viewport.h"
 
 namespace piper::ui {
 
-/// One run on the canvas.
-struct TimelinePane {
-    QString title;  ///< "modelled", "measured · run 3"
-    std::shared_ptr<const TimelineSource> source;
-    std::size_t step = 0;  ///< the step whose start is time zero of this pane
-};
-
 /// Runs above each other with one coupled zoom: ranks and lanes as rows, events coloured by phase.
-///
-/// Ctrl+wheel zooms at the pointer, W and S at the middle; A and D, Shift+drag, right-drag and
-/// Shift+wheel pan; the wheel scrolls rows; left-drag measures a span, F fits it or everything,
-/// Esc clears it; a click pins an event.
+/// keyHelp() says what keys and mouse do.
 class TimelineCanvas : public ImGuiWidget {
     Q_OBJECT
 public:
-    explicit TimelineCanvas(QWidget* parent = nullptr);
+    /// `topic`: its own on the executor.
+    TimelineCanvas(Executor& executor, const QString& topic, QWidget* parent = nullptr);
 
     void setPanes(std::vector<TimelinePane> panes);
-    [[nodiscard]] const std::vector<TimelinePane>& panes() const { return m_panes; }
+    [[nodiscard]] const std::vector<TimelinePane>& panes() const { return m_model.panes(); }
+    [[nodiscard]] TimelineViewModel& model() { return m_model; }
     [[nodiscard]] const TimelineViewport& viewport() const { return m_view; }
+    [[nodiscard]] const RowLayout& layoutOf(std::size_t pane) const { return m_layouts[pane]; }
     /// Blocks drawn in the last frame, after merging and culling.
     [[nodiscard]] std::int64_t blocksDrawn() const { return m_blocks_drawn; }
     /// What the pointer was over in the last frame; empty over nothing.
     [[nodiscard]] const std::vector<std::string>& hoverLines() const { return m_hover_lines; }
-    [[nodiscard]] const std::vector<std::string>& pinnedLines() const { return m_pinned_lines; }
+    /// Of the chosen event; empty without one.
+    [[nodiscard]] std::vector<std::string> pinnedLines() const;
+    /// Relative times, in the order they were made.
+    [[nodiscard]] const std::vector<double>& marks() const { return m_marks; }
+    /// The length of the measured stretch in nanoseconds; 0 without one.
+    [[nodiscard]] double measuredNs() const {
+        return m_measured ? m_measured->second - m_measured->first : 0.0;
+    }
     void setDark(bool dark);
     void fit();
+    /// The next event whose name holds `text`, from the chosen one or the left border on.
+    void search(const QString& text, bool forward);
+
+    /// Keys and mouse, "KEY" and what it does.
+    [[nodiscard]] static const std::vector<std::pair<const char*, const char*>>& keyHelp();
 
 Q_SIGNALS:
-    void pinned();
+    void searchWanted();
 
 protected:
     void drawFrame() override;
@@ -53,30 +59,49 @@ protected:
 
 private:
     friend class TimelinePainter;
+    enum class Drag { None, Pan, Measure, Area };
     struct Hover {
         std::size_t pane = 0;
         std::size_t row = 0;
         TimelineBlock block;
     };
+    /// Where a strip was painted in the last frame.
+    struct PaintedStrip {
+        std::size_t pane = 0, strip = 0;
+        double top = 0.0, bottom = 0.0;
+    };
     [[nodiscard]] double trackWidth() const;
     [[nodiscard]] double shareAt(double x) const;
+    [[nodiscard]] double nsAt(double x) const { return m_view.toNs(shareAt(x)); }
+    [[nodiscard]] const PaintedStrip* stripAt(double y) const;
     void scrollRows(double pixels);
-    [[nodiscard]] bool handleKey(int key);
+    [[nodiscard]] bool handleKey(int key, bool shift);
+    [[nodiscard]] bool handleViewKey(int key);
+    void fitChosen();
+    void toggleMark(double ns);
+    void escape();
+    void click(QPointF at);
+    void dragTo(QPointF at);
+    void selectArea();
+    void hoverOver(const std::optional<Hover>& hover);
+    void showChosen();
 
-    std::vector<TimelinePane> m_panes;
+    TimelineViewModel m_model;
     TimelineViewport m_view;
-    double m_scroll = 0.0;        ///< pixels, the same in every pane
-    double m_scroll_limit = 0.0;  ///< set by the last frame
+    std::vector<RowLayout> m_layouts;     ///< [pane]
+    std::vector<PaintedStrip> m_painted;  ///< of the last frame
+    double m_scroll = 0.0;                ///< pixels, the same in every pane
+    double m_scroll_limit = 0.0;          ///< set by the last frame
     std::int64_t m_blocks_drawn = 0;
     std::optional<Hover> m_hover;  ///< of the last frame
-    std::optional<Hover> m_pinned_at;
     std::vector<std::string> m_hover_lines;
-    std::vector<std::string> m_pinned_lines;
     std::optional<std::pair<double, double>> m_measured;  ///< ns, as dragged
+    std::optional<std::pair<QPointF, QPointF>> m_area;    ///< ns and pixels below the axis
+    std::vector<double> m_marks;
     QPointF m_press;
     QPointF m_last;
-    bool m_panning = false;
-    bool m_measuring = false;
+    Drag m_drag = Drag::None;
+    bool m_help = false;
     bool m_dark = true;
 };
 

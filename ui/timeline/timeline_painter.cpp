@@ -3,10 +3,12 @@
 
 #include <imgui.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/units.h"
 #include "ui/models/phase_colours.h"
+#include "ui/timeline/describe_event.h"
 
 namespace piper::ui {
 namespace {
@@ -15,6 +17,7 @@ constexpr double kAxis = 24.0;
 constexpr double kHeader = 22.0;
 constexpr double kComputeRow = 20.0;
 constexpr double kOtherRow = 13.0;
+constexpr double kFoldedRow = 17.0;
 constexpr double kRowGap = 1.0;
 constexpr double kRankGap = 6.0;
 constexpr double kMostStretch = 1.6;
@@ -42,29 +45,47 @@ const CanvasColours& canvasColours(bool dark) {
 TimelinePainter::TimelinePainter(TimelineCanvas& canvas)
     : m_canvas(canvas), m_colours(canvasColours(canvas.m_dark)) {
     m_list = ImGui::GetBackgroundDrawList();
-    m_ns_per_pixel = canvas.m_view.span() / canvas.trackWidth();
+    m_ratio = canvas.devicePixelRatioF();
+    m_ns_per_pixel = canvas.m_view.span() / (canvas.trackWidth() * m_ratio);
+    m_columns = static_cast<std::size_t>(std::max(1.0, std::ceil(canvas.trackWidth() * m_ratio)));
+    // As many strips as the lowest of them can be.
+    m_lines = static_cast<std::size_t>(canvas.height() / kOtherRow) + 2 * canvas.panes().size() + 2;
+    m_pixels.resize(m_columns * m_lines);
     for (std::size_t i = 0; i < kNumPhases; ++i) {
         const QColor base = phaseColour(static_cast<Phase>(i), canvas.m_dark);
         m_fill[i] = {colour(base), colour(base.darker(135)), colour(base.lighter(130))};
     }
 }
 
-double TimelinePainter::rowHeight(const TimelineRow& row) const {
-    const bool wide = row.lane == Lane::Compute || row.lane == Lane::Stream;
-    return std::round((wide ? kComputeRow : kOtherRow) * m_stretch);
+double TimelinePainter::stripHeight(std::size_t pane, const Strip& strip) const {
+    const Lane lane = m_canvas.panes()[pane].source->rows()[strip.rows.front()].lane;
+    const bool wide = lane == Lane::Compute || lane == Lane::Stream;
+    return std::round((strip.folded ? kFoldedRow : wide ? kComputeRow : kOtherRow) * m_stretch);
 }
 
-double TimelinePainter::contentHeight(const TimelineSource& source) const {
+double TimelinePainter::gapAfter(std::size_t pane, std::size_t strip) const {
+    const auto& strips = m_canvas.m_layouts[pane].strips();
+    const bool last = strip + 1 == strips.size() || strips[strip + 1].rank != strips[strip].rank ||
+                      strips[strip + 1].pinned != strips[strip].pinned;
+    return kRowGap + (last ? kRankGap : 0.0);
+}
+
+double TimelinePainter::contentHeight(std::size_t pane) const {
+    const auto& strips = m_canvas.m_layouts[pane].strips();
     double height = 0.0;
-    const auto& rows = source.rows();
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        height += rowHeight(rows[i]) + kRowGap +
-                  (i + 1 == rows.size() || rows[i + 1].rank != rows[i].rank ? kRankGap : 0.0);
+    for (std::size_t i = 0; i < strips.size(); ++i)
+        height += stripHeight(pane, strips[i]) + gapAfter(pane, i);
     return height;
 }
 
 double TimelinePainter::x(double ns) const {
     return kGutter + m_canvas.m_view.toShare(ns) * m_canvas.trackWidth();
+}
+
+TimeWindow TimelinePainter::visible(const PaneBox& box) const {
+    const TimelineViewport& view = m_canvas.m_view;
+    return {box.origin + static_cast<std::int64_t>(std::floor(view.begin())),
+            box.origin + static_cast<std::int64_t>(std::ceil(view.begin() + view.span()))};
 }
 
 void TimelinePainter::text(double x, double y, const QColor& c, const std::string& s,
@@ -77,12 +98,11 @@ void TimelinePainter::text(double x, double y, const QColor& c, const std::strin
 
 void TimelinePainter::paint() {
     m_canvas.m_blocks_drawn = 0;
-    m_canvas.m_hover.reset();
-    m_canvas.m_hover_lines.clear();
-    const auto& panes = m_canvas.m_panes;
+    m_canvas.m_painted.clear();
+    const std::size_t panes = m_canvas.panes().size();
     const auto wantedHeight = [&] {
         double sum = 0.0;
-        for (const TimelinePane& pane : panes) sum += kHeader + contentHeight(*pane.source);
+        for (std::size_t i = 0; i < panes; ++i) sum += kHeader + contentHeight(i);
         return sum;
     };
     const double room = m_canvas.height() - kAxis;
@@ -90,22 +110,26 @@ void TimelinePainter::paint() {
     m_stretch = std::clamp(room / std::max(1.0, wantedHeight()), 1.0, kMostStretch);
     const double wanted = wantedHeight();
     double top = kAxis;
-    for (std::size_t i = 0; i < panes.size(); ++i) {
-        const double content = kHeader + contentHeight(*panes[i].source);
+    for (std::size_t i = 0; i < panes; ++i) {
+        const double content = kHeader + contentHeight(i);
         PaneBox box;
         box.top = top;
-        box.height = wanted <= room ? content : room / static_cast<double>(panes.size());
-        const auto& steps = panes[i].source->steps();
-        box.origin = steps[std::min(panes[i].step, steps.size() - 1)].begin_ns;
+        box.height = wanted <= room ? content : room / static_cast<double>(panes);
+        box.origin = m_canvas.m_model.origin(i);
         overflow = std::max(overflow, content - box.height);
+        m_canvas.m_model.want(i, visible(box), m_ns_per_pixel);
         paintPane(i, box);
         top += box.height;
     }
     m_canvas.m_scroll_limit = overflow;
     m_canvas.scrollRows(0);
+    if (m_used > 0) m_canvas.setStrips(m_pixels, m_columns, m_lines);
     paintAxis();
+    paintArea();
     paintMeasure();
+    paintMarks();
     paintHover();
+    paintHelp();
 }
 
 void TimelinePainter::paintAxis() {
@@ -126,89 +150,206 @@ void TimelinePainter::paintAxis() {
 }
 
 void TimelinePainter::paintPane(std::size_t index, const PaneBox& box) {
-    const TimelineSource& source = *m_canvas.m_panes[index].source;
     const double bottom = box.top + box.height, width = m_canvas.width();
+    const auto& strips = m_canvas.m_layouts[index].strips();
     m_list->PushClipRect(point(0, box.top + kHeader), point(width, bottom), true);
     double y = box.top + kHeader + 2 - m_canvas.m_scroll;
-    const auto& rows = source.rows();
-    for (std::size_t i = 0; i < rows.size();) {
+    std::size_t group = 0;
+    for (std::size_t i = 0; i < strips.size();) {
+        // The strips of one rank, or the pinned ones of it.
         std::size_t end = i;
         double height = 0.0;
-        while (end < rows.size() && rows[end].rank == rows[i].rank)
-            height += rowHeight(rows[end++]) + kRowGap;
-        const bool visible = y + height >= box.top && y <= bottom;
-        if (visible) {
-            double row_top = y;
-            if (rows[i].rank % 2 == 1)
+        do height += stripHeight(index, strips[end]) + kRowGap;
+        while (gapAfter(index, end++) <= kRowGap);
+        if (y + height >= box.top + kHeader && y <= bottom) {
+            if (group % 2 == 1)
                 m_list->AddRectFilled(point(0, y - kRankGap / 2),
                                       point(width, y + height + kRankGap / 2),
                                       colour(m_colours.band));
-            for (std::size_t row = i; row < end; ++row) {
-                paintRow(index, row, box, row_top, rowHeight(rows[row]));
-                row_top += rowHeight(rows[row]) + kRowGap;
+            double top = y;
+            for (std::size_t strip = i; strip < end; ++strip) {
+                const double strip_height = stripHeight(index, strips[strip]);
+                paintStrip(index, strip, box, top, strip_height);
+                paintGutter(index, strip, top, strip_height, strip == i ? height : 0.0);
+                top += strip_height + kRowGap;
             }
-            paintRankLabel(source, rows[i].rank, y, height);
         }
         y += height + kRankGap;
         i = end;
+        ++group;
     }
     m_list->PopClipRect();
     m_list->AddRectFilled(point(0, box.top), point(width, box.top + kHeader),
                           colour(m_colours.header));
     m_list->AddLine(point(0, box.top), point(width, box.top), colour(m_colours.line));
-    text(10, box.top + 4, m_colours.text, m_canvas.m_panes[index].title.toStdString(), width - 8);
+    text(10, box.top + 4, m_colours.text, m_canvas.panes()[index].title.toStdString(), width - 8);
 }
 
-void TimelinePainter::paintRankLabel(const TimelineSource& source, std::size_t rank, double top,
-                                     double height) {
-    text(10, top + std::min(3.0, height / 2 - 8), m_colours.text, source.rankLabel(rank),
-         kGutter - 58);
-    if (height >= kTwoLines)
-        text(10, top + 19, m_colours.faint, source.rankHost(rank), kGutter - 58);
+/// The lane's name, and on the first strip of a rank (`rank_height` > 0) the rank's.
+void TimelinePainter::paintGutter(std::size_t pane, std::size_t strip, double top, double height,
+                                  double rank_height) {
+    const TimelineSource& source = *m_canvas.panes()[pane].source;
+    const Strip& s = m_canvas.m_layouts[pane].strips()[strip];
+    const RankTimeline& rank = source.header().ranks[s.rank];
+    const std::string lane =
+        s.folded ? fmt::format("{} rows", s.rows.size()) : rowText(source.rows()[s.rows[0]], rank);
+    text(kGutter - 54, top + (height - 15) / 2, m_colours.faint, lane, kGutter - 4);
+    if (rank_height <= 0.0) return;
+    const std::string name = (s.pinned ? "pinned · " : s.folded ? "+ " : "") + rankText(rank);
+    text(10, top + std::min(3.0, rank_height / 2 - 8), m_colours.text, name, kGutter - 58);
+    if (rank_height >= kTwoLines && !s.pinned)
+        text(10, top + 19, m_colours.faint, rank.host, kGutter - 58);
 }
 
-void TimelinePainter::paintRow(std::size_t pane, std::size_t row, const PaneBox& box, double top,
-                               double height) {
-    const TimelineSource& source = *m_canvas.m_panes[pane].source;
-    text(kGutter - 54, top + (height - 15) / 2, m_colours.faint, source.rows()[row].label,
-         kGutter - 4);
-    const TimelineViewport& view = m_canvas.m_view;
-    const auto origin = static_cast<double>(box.origin);
-    const TimelineSpan span{static_cast<std::int64_t>(view.begin() + origin),
-                            static_cast<std::int64_t>(view.begin() + view.span() + origin)};
-    const double right = m_canvas.width();
-    const ImVec2 mouse = ImGui::GetIO().MousePos;
-    const bool mouse_in_row = mouse.y >= top && mouse.y < top + height && mouse.x >= kGutter &&
-                              mouse.y > box.top + kHeader && mouse.y < box.top + box.height;
-    const auto merge = static_cast<std::int64_t>(m_ns_per_pixel);
-    m_list->PushClipRect(point(kGutter, top), point(right, top + height), true);
-    source.visit(row, span, merge, [&](const TimelineBlock& block) {
-        const double x0 = x(static_cast<double>(block.begin_ns) - origin);
-        const double x1 = std::max(x(static_cast<double>(block.end_ns) - origin), x0 + 1.0);
-        const bool labelled = x1 - x0 >= kLabelFrom && height >= 12 && block.count == 1;
-        const Event event = labelled ? source.event(row, block.event) : Event{};
-        paintBlock(block, labelled ? &event : nullptr, x0, x1, top, height);
+void TimelinePainter::setPixels(std::span<const TimelineBlock> blocks, const PaneBox& box,
+                                std::span<std::uint32_t> line) {
+    const double origin = static_cast<double>(box.origin) + m_canvas.m_view.begin();
+    const auto columns = static_cast<double>(m_columns);
+    const double gap_from = 3.0 * m_ratio;
+    std::int64_t owner = -1, owner_ns = 0;  // the last column of the block before
+    for (const TimelineBlock& b : blocks) {
+        const double from = (static_cast<double>(b.begin_ns) - origin) / m_ns_per_pixel;
+        const double to = (static_cast<double>(b.end_ns) - origin) / m_ns_per_pixel;
+        if (to < 0.0 || from >= columns) continue;
+        auto first = static_cast<std::int64_t>(std::max(0.0, std::floor(from)));
+        auto last = static_cast<std::int64_t>(std::min(columns, std::round(to)));
+        const bool narrow = to - from < 1.0;
+        last = std::max(last, first + 1);
+        // Two in one column: the longer one is seen, beside a wide one the narrow one.
+        if (narrow && first == owner && b.longest_ns < owner_ns) ++first;
+        // A hairline between neighbours where there is room for it.
+        if (to - from > gap_from) --last;
+        last = std::min(last, static_cast<std::int64_t>(m_columns));
+        const std::uint32_t fill =
+            m_fill[static_cast<std::size_t>(b.label.phase)][static_cast<std::size_t>(b.label.pass)];
+        for (std::int64_t column = first; column < last; ++column)
+            line[static_cast<std::size_t>(column)] = fill;
+        owner = last - 1;
+        owner_ns = narrow ? b.longest_ns : 0;
         ++m_canvas.m_blocks_drawn;
-        // One pixel of slack, so that the thinnest column can be hit.
-        if (mouse_in_row && mouse.x >= x0 - 1 && mouse.x <= x1 + 1)
-            m_canvas.m_hover = {pane, row, block};
-    });
-    m_list->PopClipRect();
+    }
 }
 
-void TimelinePainter::paintBlock(const TimelineBlock& block, const Event* event, double x0,
-                                 double x1, double top, double height) {
-    const auto phase = static_cast<std::size_t>(block.phase);
-    const ImU32 fill = m_fill[phase][static_cast<std::size_t>(block.pass)];
-    // A hairline between neighbours where there is room for it.
-    const double gap = x1 - x0 > 3.0 ? 0.5 : 0.0;
-    m_list->AddRectFilled(point(x0, top), point(x1 - gap, top + height), fill);
-    if (event == nullptr) return;
-    const ImVec4 f = ImGui::ColorConvertU32ToFloat4(fill);
-    const QColor ink = textOn(QColor::fromRgbF(f.x, f.y, f.z));
-    std::string label = eventName(*event);
-    if (event->micro_batch.valid()) label = fmt::format("{} · {}", event->micro_batch.value, label);
-    text(std::max(x0, kGutter) + 4, top + (height - 15) / 2, ink, label, x1 - 2);
+void TimelinePainter::paintStrip(std::size_t pane, std::size_t strip, const PaneBox& box,
+                                 double top, double height) {
+    const double bottom = box.top + box.height;
+    if (top + height <= box.top + kHeader || top >= bottom || m_used >= m_lines) return;
+    m_canvas.m_painted.push_back(
+        {pane, strip, std::max(top, box.top + kHeader), std::min(top + height, bottom)});
+    const TimelineView* picture = m_canvas.m_model.picture(pane);
+    if (picture == nullptr) return;
+    const Strip& s = m_canvas.m_layouts[pane].strips()[strip];
+    const TimeWindow seen = visible(box);
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    const bool mouse_in_strip = mouse.y >= m_canvas.m_painted.back().top &&
+                                mouse.y < m_canvas.m_painted.back().bottom && mouse.x >= kGutter;
+    const double mouse_ns = m_canvas.nsAt(mouse.x) + static_cast<double>(box.origin);
+    const double slack = m_ns_per_pixel * m_ratio;  // the thinnest column can be hit
+    const std::span<std::uint32_t> line =
+        std::span(m_pixels).subspan(m_used * m_columns, m_columns);
+    const auto line_at = static_cast<float>(m_used++);
+    const auto lines = static_cast<float>(m_lines);
+    const float right =
+        static_cast<float>(m_canvas.trackWidth() * m_ratio) / static_cast<float>(m_columns);
+    m_list->AddImage(m_canvas.stripTexture(), point(kGutter, top),
+                     point(m_canvas.width(), top + height), ImVec2(0.0F, (line_at + 0.5F) / lines),
+                     ImVec2(right, (line_at + 0.5F) / lines));
+    // The rows of a folded rank lie over each other, the first on top.
+    for (std::size_t i = s.rows.size(); i-- > 0;) {
+        const std::span<const TimelineBlock> all = picture->row(s.rows[i]);
+        const auto begin = std::partition_point(
+            all.begin(), all.end(), [&](const auto& b) { return b.end_ns < seen.begin_ns; });
+        const auto end = std::partition_point(
+            begin, all.end(), [&](const auto& b) { return b.begin_ns < seen.end_ns; });
+        const std::span<const TimelineBlock> blocks(begin, end);
+        setPixels(blocks, box, line);
+        if (!s.folded) paintLabels(pane, s.rows[i], blocks, box, top, height);
+        paintChosen(pane, s.rows[i], box, top, height);
+        if (!mouse_in_strip) continue;
+        for (const TimelineBlock& b : blocks)
+            if (mouse_ns >= static_cast<double>(b.begin_ns) - slack &&
+                mouse_ns <= static_cast<double>(b.end_ns) + slack)
+                m_hover = {pane, s.rows[i], b};
+    }
+}
+
+void TimelinePainter::paintLabels(std::size_t pane, std::size_t row,
+                                  std::span<const TimelineBlock> blocks, const PaneBox& box,
+                                  double top, double height) {
+    if (height < 12) return;
+    const TimelineSource& source = *m_canvas.panes()[pane].source;
+    const RankTimeline& rank = source.header().ranks[source.rows()[row].rank];
+    const double least_ns = kLabelFrom * m_ns_per_pixel * m_ratio;
+    for (const TimelineBlock& b : blocks) {
+        if (b.count > 1 || static_cast<double>(b.end_ns - b.begin_ns) < least_ns) continue;
+        const double x0 = x(static_cast<double>(b.begin_ns - box.origin));
+        const double x1 = x(static_cast<double>(b.end_ns - box.origin));
+        const ImVec4 f =
+            ImGui::ColorConvertU32ToFloat4(m_fill[static_cast<std::size_t>(b.label.phase)]
+                                                 [static_cast<std::size_t>(b.label.pass)]);
+        std::string label = labelText(b.label, rank);
+        if (b.micro_batch.valid()) label = fmt::format("{} · {}", b.micro_batch.value, label);
+        text(std::max(x0, kGutter) + 4, top + (height - 15) / 2,
+             textOn(QColor::fromRgbF(f.x, f.y, f.z)), label, x1 - 2);
+    }
+}
+
+void TimelinePainter::paintChosen(std::size_t pane, std::size_t row, const PaneBox& box, double top,
+                                  double height) {
+    const auto& chosen = m_canvas.m_model.chosen();
+    if (!chosen || chosen->pane != pane || chosen->found.row != row) return;
+    const Event& e = chosen->found.event;
+    const double x0 = std::max(x(static_cast<double>(e.start_ns - box.origin)), kGutter);
+    const double x1 = x(static_cast<double>(e.end_ns() - box.origin));
+    if (x1 < kGutter) return;
+    m_list->AddRect(point(x0 - 1, top), point(std::max(x1, x0 + 2) + 1, top + height),
+                    colour(m_colours.text), 0.0F, 0, 2.0F);
+}
+
+void TimelinePainter::paintArea() {
+    if (!m_canvas.m_area) return;
+    const auto [from, to] = *m_canvas.m_area;
+    const double x0 = std::max(x(std::min(from.x(), to.x())), kGutter);
+    const double x1 = std::max(x(std::max(from.x(), to.x())), x0);
+    const double y0 = std::max(std::min(from.y(), to.y()), kAxis);
+    const double y1 = std::max(from.y(), to.y());
+    QColor veil = m_colours.mark;
+    veil.setAlpha(46);
+    m_list->AddRectFilled(point(x0, y0), point(x1, y1), colour(veil));
+    m_list->AddRect(point(x0, y0), point(x1, y1), colour(m_colours.mark));
+}
+
+void TimelinePainter::paintMarks() {
+    for (std::size_t i = 0; i < m_canvas.m_marks.size(); ++i) {
+        const double ns = m_canvas.m_marks[i], at = x(ns);
+        if (at < kGutter || at > m_canvas.width()) continue;
+        m_list->AddLine(point(at, 0), point(at, m_canvas.height()), colour(m_colours.text));
+        const std::string label = fmt::format("{}: {}", i + 1, humanSeconds(nanoseconds(ns)));
+        const double width = ImGui::CalcTextSize(label.c_str()).x;
+        m_list->AddRectFilled(point(at, 2), point(at + width + 8, kAxis - 2),
+                              colour(m_colours.text));
+        text(at + 4, 4, m_colours.background, label, at + width + 8);
+    }
+}
+
+void TimelinePainter::paintHelp() {
+    if (!m_canvas.m_help) return;
+    constexpr double kKeys = 230.0, kWidth = 640.0, kLine = 21.0;
+    m_list = ImGui::GetForegroundDrawList();
+    const auto& help = TimelineCanvas::keyHelp();
+    const double height = kLine * static_cast<double>(help.size()) + 24;
+    const double left = std::max(4.0, (m_canvas.width() - kWidth) / 2);
+    const double top = std::max(4.0, (m_canvas.height() - height) / 2);
+    const double right = std::min(left + kWidth, m_canvas.width() - 4.0);
+    m_list->AddRectFilled(point(left, top), point(right, top + height), colour(m_colours.header),
+                          6.0F);
+    m_list->AddRect(point(left, top), point(right, top + height), colour(m_colours.line), 6.0F);
+    double y = top + 12;
+    for (const auto& [key, what] : help) {
+        text(left + 16, y, m_colours.text, key, left + kKeys);
+        text(left + kKeys, y, m_colours.faint, what, right - 8);
+        y += kLine;
+    }
 }
 
 void TimelinePainter::paintMeasure() {
@@ -229,18 +370,9 @@ void TimelinePainter::paintMeasure() {
 }
 
 void TimelinePainter::paintHover() {
-    if (!m_canvas.m_hover) return;
-    const auto& hover = *m_canvas.m_hover;
-    const TimelineSource& source = *m_canvas.m_panes[hover.pane].source;
-    std::vector<std::string>& lines = m_canvas.m_hover_lines;
-    if (hover.block.count > 1)
-        lines.push_back(fmt::format("{} events in this pixel; the longest:", hover.block.count));
-    for (std::string& line : describeEvent(source.event(hover.row, hover.block.event)))
-        lines.push_back(std::move(line));
-    const TimelineRow& row = source.rows()[hover.row];
-    std::string place = source.rankLabel(row.rank) + " · lane " + row.label;
-    if (const std::string host = source.rankHost(row.rank); !host.empty()) place += " · " + host;
-    lines.push_back(std::move(place));
+    m_canvas.hoverOver(m_hover);
+    const std::vector<std::string>& lines = m_canvas.m_hover_lines;
+    if (lines.empty()) return;
     ImGui::PushStyleColor(ImGuiCol_PopupBg, colour(m_colours.header));
     ImGui::PushStyleColor(ImGuiCol_Border, colour(m_colours.line));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(10, 8));

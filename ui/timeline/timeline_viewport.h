@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-
-#include "ui/timeline/timeline_source.h"
+#include <utility>
+#include <vector>
 
 namespace piper::ui {
 
@@ -41,6 +41,26 @@ public:
         m_span = std::clamp(span, kSmallestSpan, 1.2 * m_length);
         clamp();
     }
+    /// Keeps what is shown for undo(), before a change; small changes in a row make one step.
+    void remember() {
+        if (!m_history.empty()) {
+            const auto& [begin, span] = m_history.back();
+            const bool near = m_span < 2 * span && span < 2 * m_span &&
+                              m_begin > begin - 0.5 * span && m_begin < begin + 0.5 * span;
+            if (near) return;
+        }
+        if (m_history.size() >= kMostSteps) m_history.erase(m_history.begin());
+        m_history.emplace_back(m_begin, m_span);
+    }
+    /// Shows what was kept last; false when there is nothing.
+    bool undo() {
+        if (m_history.empty()) return false;
+        const auto [begin, span] = m_history.back();
+        m_history.pop_back();
+        show(begin, span);
+        return true;
+    }
+    void forget() { m_history.clear(); }
     [[nodiscard]] double toShare(double ns) const { return (ns - m_begin) / m_span; }
     [[nodiscard]] double toNs(double share) const { return m_begin + share * m_span; }
 
@@ -51,6 +71,8 @@ private:
         m_begin = std::clamp(m_begin, -0.9 * m_span, m_length - 0.1 * m_span);
     }
     static constexpr double kSmallestSpan = 100.0;  ///< ns
+    static constexpr std::size_t kMostSteps = 64;
+    std::vector<std::pair<double, double>> m_history;  ///< begin and span
     double m_length = 1e9;
     double m_begin = 0.0;
     double m_span = 1e9;

@@ -17,7 +17,7 @@ SchedulePage::SchedulePage(Workbench& workbench, QWidget* parent)
     m_line = makeLabel({}, "faint", this);
     page->addWidget(m_line);
     page->addWidget(makePhaseLegend(this));
-    m_canvas = new TimelineCanvas(this);
+    m_canvas = new TimelineCanvas(workbench.executor, QStringLiteral("schedule-canvas"), this);
     m_canvas->setDark(isDark(palette()));
     page->addWidget(m_canvas, 1);
     connect(&workbench.schedule, &ScheduleViewModel::changed, this, &SchedulePage::take);
@@ -50,10 +50,10 @@ void SchedulePage::take() {
         QStringLiteral("modelled · %1 · one rank a stage").arg(text(toText(plan.schedule)));
     m_line->setText(
         QStringLiteral("%1 · %2 micro-batches · %3 operations. Darker: backward. Ctrl+wheel or W S "
-                       "zoom, A D or right-drag pan, F fit, drag to measure.")
+                       "zoom, A D or right-drag pan, F fit, Shift+drag to measure, ? for all keys.")
             .arg(layoutText(plan))
             .arg(plan.numMicroBatches())
-            .arg(countText(static_cast<double>(schedule.shown().timeline->numEvents()))));
+            .arg(countText(static_cast<double>(schedule.shown().numEvents()))));
     m_canvas->setPanes({{title, schedule.shown().timeline, 0}});
 }
 

@@ -3,8 +3,12 @@
 
 #include <QEvent>
 #include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLineEdit>
 #include <QSignalBlocker>
 #include <QSpinBox>
+#include <QTableView>
 #include <QVBoxLayout>
 
 #include "ui/models/text_format.h"
@@ -15,6 +19,8 @@
 namespace piper::ui {
 namespace {
 
+constexpr int kTableHeight = 190;
+
 QString paneTitle(const ShownRun& shown) {
     const bool modelled = shown.run->kind == RunKind::Modelled;
     const QString kind = modelled ? QStringLiteral("modelled") : QStringLiteral("measured");
@@ -22,7 +28,7 @@ QString paneTitle(const ShownRun& shown) {
     return QStringLiteral("%1%2 · %3 ranks · %4 operations")
         .arg(kind, name.isEmpty() || name == kind ? QString() : QStringLiteral(" · ") + name)
         .arg(shown.run->ranks.size())
-        .arg(countText(static_cast<double>(shown.timeline->numEvents())));
+        .arg(countText(static_cast<double>(shown.numEvents())));
 }
 
 }  // namespace
@@ -31,26 +37,62 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     : QWidget(parent),
       m_workbench(workbench),
       m_line(makeLabel({}, "faint", this)),
+      m_search(new QLineEdit(this)),
       m_step(new QSpinBox(this)),
-      m_canvas(new TimelineCanvas(this)),
-      m_pinned(makeLabel({}, "faint", this)) {
+      m_canvas(new TimelineCanvas(workbench.executor, QStringLiteral("timeline-canvas"), this)),
+      m_chosen(makeLabel({}, "faint", this)),
+      m_totals(makeTable(&m_canvas->model().totals(), this)) {
     auto* page = makePageLayout(this, QStringLiteral("Timeline"));
     auto* bar = new QHBoxLayout;
     m_line->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     bar->addWidget(m_line, 1);
+    m_search->setPlaceholderText(QStringLiteral("Search events ( / )"));
+    m_search->setAccessibleName(QStringLiteral("Search events by name"));
+    m_search->setMaximumWidth(260);
+    m_search->installEventFilter(this);
+    bar->addWidget(m_search);
     bar->addWidget(new QLabel(QStringLiteral("Measured step"), this));
     bar->addWidget(m_step);
     page->addLayout(bar);
     page->addWidget(makePhaseLegend(this));
     page->addWidget(m_canvas, 1);
-    m_pinned->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    page->addWidget(m_pinned);
+    m_chosen->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    page->addWidget(m_chosen);
+    m_totals->setAccessibleName(QStringLiteral("Sums of the selection"));
+    m_totals->setFixedHeight(kTableHeight);
+    page->addWidget(m_totals);
     m_canvas->setDark(isDark(palette()));
     connect(&workbench.pair, &PairViewModel::changed, this, &TimelinePage::take);
     connect(m_step, &QSpinBox::valueChanged, this, &TimelinePage::take);
-    connect(m_canvas, &TimelineCanvas::pinned, this, &TimelinePage::showPinned);
+    TimelineViewModel& model = m_canvas->model();
+    connect(&model, &TimelineViewModel::eventChosen, this, &TimelinePage::showChosen);
+    connect(&model, &TimelineViewModel::totalsChanged, this, &TimelinePage::showTotals);
+    connect(&model, &TimelineViewModel::failed, m_line, &QLabel::setText);
+    connect(&model, &TimelineViewModel::notFound, this, [this](const QString& wanted) {
+        m_line->setText(QStringLiteral("No event's name holds \"%1\".").arg(wanted));
+    });
+    connect(m_canvas, &TimelineCanvas::searchWanted, m_search, [this] {
+        m_search->setFocus();
+        m_search->selectAll();
+    });
     take();
-    showPinned();
+    showChosen();
+    showTotals();
+}
+
+/// Enter and Shift+Enter go from one to the next, Esc goes back to the canvas.
+bool TimelinePage::eventFilter(QObject* watched, QEvent* event) {
+    if (watched != m_search || event->type() != QEvent::KeyPress)
+        return QWidget::eventFilter(watched, event);
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->key() == Qt::Key_Escape) {
+        m_canvas->setFocus();
+        return true;
+    }
+    if (key->key() != Qt::Key_Return && key->key() != Qt::Key_Enter) return false;
+    if (!m_search->text().isEmpty())
+        m_canvas->search(m_search->text(), !(key->modifiers() & Qt::ShiftModifier));
+    return true;
 }
 
 void TimelinePage::changeEvent(QEvent* event) {
@@ -76,16 +118,24 @@ void TimelinePage::take() {
                          static_cast<std::size_t>(m_step->value())});
     m_line->setText(pair.status().isEmpty()
                         ? QStringLiteral("Darker: backward. Ctrl+wheel or W S zoom, A D or "
-                                         "right-drag pan, F fit, drag to measure, click to pin.")
+                                         "right-drag pan, drag to select, / search, ? all keys.")
                         : pair.status());
     m_canvas->setPanes(std::move(panes));
 }
 
-void TimelinePage::showPinned() {
+void TimelinePage::showChosen() {
     QStringList lines;
     for (const std::string& line : m_canvas->pinnedLines()) lines << text(line);
-    m_pinned->setText(lines.isEmpty() ? QStringLiteral("Click an event to keep its numbers here.")
-                                      : lines.join(QStringLiteral("  |  ")));
+    m_chosen->setText(lines.isEmpty()
+                          ? QStringLiteral("Click an event to keep its numbers here; drag over "
+                                           "events for their sums.")
+                          : lines.join(QStringLiteral("  |  ")));
+}
+
+void TimelinePage::showTotals() {
+    m_totals->setVisible(m_canvas->model().totals().rowCount() > 0);
+    m_totals->horizontalHeader()->setSectionResizeMode(SelectionTotalsModel::Name,
+                                                       QHeaderView::Stretch);
 }
 
 }  // namespace piper::ui

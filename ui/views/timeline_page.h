@@ -6,31 +6,39 @@
 #include "ui/models/workbench.h"
 
 class QLabel;
+class QLineEdit;
 class QSpinBox;
+class QTableView;
 
 namespace piper::ui {
 
 class TimelineCanvas;
 
-/// The modelled run above the measured one, with one zoom.
+/// The modelled run above the measured one, with one zoom; below, the sums of what is selected.
 class TimelinePage : public QWidget {
     Q_OBJECT
 public:
     explicit TimelinePage(Workbench& workbench, QWidget* parent = nullptr);
     [[nodiscard]] TimelineCanvas* canvas() const { return m_canvas; }
+    [[nodiscard]] QLineEdit* searchField() const { return m_search; }
+    [[nodiscard]] QTableView* totals() const { return m_totals; }
 
 protected:
     void changeEvent(QEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     void take();
-    void showPinned();
+    void showChosen();
+    void showTotals();
 
     Workbench& m_workbench;
     QLabel* m_line;
+    QLineEdit* m_search;
     QSpinBox* m_step;
     TimelineCanvas* m_canvas;
-    QLabel* m_pinned;
+    QLabel* m_chosen;
+    QTableView* m_totals;
 };
 
 }  // namespace piper::ui
