@@ -2,6 +2,7 @@
 #pragma once
 
 #include <libssh/libssh.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -15,10 +16,13 @@ struct SshKeyDeleter {
 };
 using SshKey = std::unique_ptr<ssh_key_struct, SshKeyDeleter>;
 
+/// Its socket is always one that we made, and those libssh leaves open.
 struct SshSessionDeleter {
     void operator()(ssh_session session) const {
+        const socket_t socket = ssh_get_fd(session);
         ssh_disconnect(session);
         ssh_free(session);
+        if (socket != SSH_INVALID_SOCKET) ::close(socket);
     }
 };
 using SshSession = std::unique_ptr<ssh_session_struct, SshSessionDeleter>;

@@ -103,7 +103,7 @@ TEST_F(Faults, AFullDiskEndsTheRun) {
     // A limit on the size of a file stands for the disk: writes beyond it fail.
     test::Launch launch = launchOf(test::smallPlan(1, 1, 1));
     launch.mpi = false;
-    launch.prelude = "trap '' XFSZ; ulimit -f 800;";
+    launch.prelude = "trap '' XFSZ; ulimit -f 1200;";
     const test::WorkerResult result = test::runWorkers(launch);
     EXPECT_EQ(result.exit_status, 3) << result.output;
     EXPECT_NE(result.status.find("\"failed\""), std::string::npos) << result.status;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "collectors/live/live_recorder.h"
+#include "core/run/sub_lanes.h"
 #include "tests/support/paths.h"
 #include "tests/support/synthetic_run.h"
 
@@ -63,7 +64,9 @@ TEST_F(Collect, FourRanksBecomeOneRunWithTheirOffsets) {
         EXPECT_EQ(got.stage, StageId(rank / 2));
         EXPECT_EQ(got.offset_ns, 40 * rank);
         // The offset is kept beside the events, not added to them.
-        EXPECT_EQ(got.events, test::syntheticRank(rank, 1000, 5, 1).events);
+        RankTimeline expected = test::syntheticRank(rank, 1000, 5, 1);
+        assignSubLanes(expected);
+        EXPECT_EQ(got.events, expected.events);
     }
     EXPECT_EQ(run->plan_json, R"({"layout": {"pp": 2}})");
     const Result<CollectedRun> again = collect();
