@@ -160,6 +160,6 @@ int main(int argc, char** argv) {
     if (parsed.exit_status) return *parsed.exit_status;
     prepare(parsed.options);
     QApplication application(argc, argv);
-    QApplication::setWindowIcon(QIcon(QStringLiteral(":/piper-workbench.svg")));
+    QApplication::setWindowIcon(QIcon::fromTheme(QStringLiteral("piper-workbench")));
     return runWindow(application, parsed.options);
 }
