@@ -79,7 +79,6 @@ struct Packing {
             if (divisor == 0 || above % divisor != 0) divisor = std::gcd(divisor, above);
         }
         out.scale = std::max<std::uint64_t>(divisor, 1);
-        if (!step) out.scale = 1;
         out.width = static_cast<int>(std::bit_width(range / out.scale));
         return out;
     }

@@ -80,8 +80,9 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
     impl->writable = write;
     if (write) {
         PIPER_TRY(sqlite::prepareForWriting(impl->database));
-        PIPER_TRY(sqlite::migrate(impl->database));
-        if (version < sqlite::kSchemaOfRows) PIPER_TRY(impl->summarizeEnded());
+        PIPER_TRY(sqlite::migrate(impl->database, [&](std::int64_t from) -> Status {
+            return from < sqlite::kSchemaOfRows ? impl->summarizeEnded() : Status();
+        }));
     }
     return Workspace(std::move(impl));
 }

@@ -166,7 +166,7 @@ Status checkIdentity(Database& database) {
     return std::move(error).at(database.path());
 }
 
-Status migrate(Database& database) {
+Status migrate(Database& database, const std::function<Status(std::int64_t version)>& then) {
     PIPER_ASSIGN(const std::int64_t version, database.integer("PRAGMA user_version"));
     if (version == kSchemaVersion) return {};
     Transaction transaction(database);
@@ -174,6 +174,7 @@ Status migrate(Database& database) {
     for (std::int64_t from = version; from < kSchemaVersion; ++from)
         PIPER_TRY(database.execute(kMigrations[from - 1]));
     PIPER_TRY(database.execute(fmt::format("PRAGMA user_version={}", kSchemaVersion).c_str()));
+    PIPER_TRY(then(version));
     return transaction.commit();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "collectors/store/chunks.h"
 #include "collectors/store/database.h"
 
@@ -20,8 +22,9 @@ Status prepareForWriting(Database& database);
 Status createSchema(Database& database);
 /// Errors: InvalidInput for another program's file and for one of a newer version.
 Status checkIdentity(Database& database);
-/// Brings a file of an older version to this one, step by step, in one transaction.
-Status migrate(Database& database);
+/// Brings a file of an older version to this one, step by step, in one transaction with what
+/// `then` does for a file of that version.
+Status migrate(Database& database, const std::function<Status(std::int64_t version)>& then);
 /// The words behind the numbers of this file.
 Result<CodeTables> readCodeTables(Database& database);
 

@@ -49,10 +49,6 @@ public:
 
     Status load(std::string_view run_name);
 
-    const Run& header() const override { return m_header; }
-    const std::vector<TimelineRow>& rows() const override { return m_rows; }
-    TimeWindow extent() const override { return m_extent; }
-    const std::vector<TimeWindow>& steps() const override { return m_steps; }
     Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) override;
     Result<std::vector<SelectionTotal>> totals(TimeWindow window,
                                                std::span<const std::size_t> rows) override;
@@ -86,12 +82,8 @@ private:
 
     std::unique_ptr<Workspace::Impl> m_impl;
     Statement m_tiles, m_chunks, m_totals;
-    Run m_header;
     std::vector<Rank> m_ranks;
-    std::vector<TimelineRow> m_rows;
     std::vector<StoredRow> m_stored;  ///< [row]
-    std::vector<TimeWindow> m_steps;
-    TimeWindow m_extent{INT64_MAX, INT64_MIN};
     std::vector<Bucket> m_buckets;    ///< of the tile that is read
     std::vector<DrawnEvent> m_drawn;  ///< of the row that is read
 };
@@ -103,8 +95,7 @@ Status StoredTimeline::load(std::string_view run_name) {
     m_header = std::move(run.header);
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
     for (const SourceRow& source : sources) PIPER_TRY(loadRank(source));
-    if (m_extent.end_ns <= m_extent.begin_ns) m_extent = {0, 1'000'000};
-    m_steps = commonSteps(m_header, m_extent);
+    setSteps(m_header);
     return {};
 }
 
@@ -293,7 +284,8 @@ Result<TimelineView> StoredTimeline::view(TimeWindow window, std::int64_t pixel_
     const Snapshot snapshot(m_impl->database);
     TimelineView out{window, pixel_ns, {}, {}};
     // Pages of it that stay empty cost nothing; growing would copy it time and again.
-    const std::int64_t pixels = window.length() / std::max<std::int64_t>(1, pixel_ns) + 1;
+    const std::int64_t pixels =
+        std::min(window.length() / std::max<std::int64_t>(1, pixel_ns) + 1, kMostReserved);
     out.blocks.reserve(static_cast<std::size_t>(
         std::clamp<std::int64_t>(2 * pixels * std::ssize(m_rows), 0, kMostReserved)));
     for (std::size_t row = 0; row < m_rows.size(); ++row) {

@@ -13,16 +13,12 @@ namespace {
 
 class RunTimeline final : public TimelineSource {
 public:
-    explicit RunTimeline(const Run& run) : m_header(run) {
+    explicit RunTimeline(const Run& run) {
+        m_header = run;
         for (std::size_t r = 0; r < m_header.ranks.size(); ++r) takeEvents(r);
-        if (m_extent.end_ns <= m_extent.begin_ns) m_extent = {0, 1'000'000};
-        m_steps = commonSteps(run, m_extent);
+        setSteps(run);
     }
 
-    const Run& header() const override { return m_header; }
-    const std::vector<TimelineRow>& rows() const override { return m_rows; }
-    TimeWindow extent() const override { return m_extent; }
-    const std::vector<TimeWindow>& steps() const override { return m_steps; }
     Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) override;
     Result<std::vector<SelectionTotal>> totals(TimeWindow window,
                                                std::span<const std::size_t> rows) override;
@@ -33,11 +29,7 @@ private:
     /// The events of a row that touch the window: rows do not overlap, so ends are sorted too.
     [[nodiscard]] std::span<const Event> eventsIn(std::size_t row, TimeWindow window) const;
 
-    Run m_header;
-    std::vector<TimelineRow> m_rows;
     std::vector<std::vector<Event>> m_events;  ///< [row] on the common clock, by start
-    std::vector<TimeWindow> m_steps;
-    TimeWindow m_extent{INT64_MAX, INT64_MIN};
 };
 
 void RunTimeline::takeEvents(std::size_t index) {

@@ -95,7 +95,8 @@ bool LabelMatcher::matches(std::size_t rank, const EventLabel& label) {
     return known->second;
 }
 
-std::vector<TimeWindow> commonSteps(const Run& run, TimeWindow otherwise) {
+void TimelineSource::setSteps(const Run& run) {
+    if (m_extent.end_ns <= m_extent.begin_ns) m_extent = {0, 1'000'000};
     std::map<std::int32_t, TimeWindow> steps;
     const std::vector<StepWindows> own = stepWindows(run);
     for (std::size_t r = 0; r < own.size(); ++r) {
@@ -107,10 +108,9 @@ std::vector<TimeWindow> commonSteps(const Run& run, TimeWindow otherwise) {
             it->second.end_ns = std::max(it->second.end_ns, common.end_ns);
         }
     }
-    std::vector<TimeWindow> out;
-    for (const auto& [step, window] : steps) out.push_back(window);
-    if (out.empty()) out.push_back(otherwise);
-    return out;
+    m_steps.clear();
+    for (const auto& [step, window] : steps) m_steps.push_back(window);
+    if (m_steps.empty()) m_steps.push_back(m_extent);
 }
 
 Result<std::string> dumpTimeline(TimelineSource& source) {

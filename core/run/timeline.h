@@ -115,17 +115,29 @@ class TimelineSource {
 public:
     virtual ~TimelineSource() = default;
     /// The run without its events; ranks have names and tracks.
-    [[nodiscard]] virtual const Run& header() const = 0;
-    [[nodiscard]] virtual const std::vector<TimelineRow>& rows() const = 0;
-    [[nodiscard]] virtual TimeWindow extent() const = 0;
+    [[nodiscard]] const Run& header() const { return m_header; }
+    [[nodiscard]] const std::vector<TimelineRow>& rows() const { return m_rows; }
+    [[nodiscard]] TimeWindow extent() const { return m_extent; }
     /// In order; at least one.
-    [[nodiscard]] virtual const std::vector<TimeWindow>& steps() const = 0;
+    [[nodiscard]] const std::vector<TimeWindow>& steps() const { return m_steps; }
     /// No more than some blocks a pixel and row. Errors: those of reading.
     [[nodiscard]] virtual Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) = 0;
     /// By label over `rows`, most time first. Exact at any size of the window.
     [[nodiscard]] virtual Result<std::vector<SelectionTotal>> totals(
         TimeWindow window, std::span<const std::size_t> rows) = 0;
     [[nodiscard]] virtual Result<std::optional<FoundEvent>> find(const EventQuery& query) = 0;
+
+protected:
+    /// On the common clock from those of each rank of `run`, from the first begin to the last end;
+    /// the whole extent without any. Called once the extent is known.
+    void setSteps(const Run& run);
+
+    Run m_header;
+    std::vector<TimelineRow> m_rows;
+    TimeWindow m_extent{INT64_MAX, INT64_MIN};  ///< of no event
+
+private:
+    std::vector<TimeWindow> m_steps;
 };
 
 /// Over a run in memory; it need not outlive the source.

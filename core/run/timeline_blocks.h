@@ -107,8 +107,4 @@ template <class Timed>
            (!query.begins_in_window || query.window.contains(e.start_ns));
 }
 
-/// Steps on the common clock from those of each rank, from the first begin to the last end;
-/// `otherwise` without any.
-[[nodiscard]] std::vector<TimeWindow> commonSteps(const Run& run, TimeWindow otherwise);
-
 }  // namespace piper

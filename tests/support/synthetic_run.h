@@ -9,6 +9,16 @@
 
 namespace piper::test {
 
+inline Event event(std::int64_t start, std::int64_t duration, Lane lane = Lane::Compute,
+                   Phase phase = Phase::Expert) {
+    Event e;
+    e.start_ns = start;
+    e.duration_ns = duration;
+    e.lane = lane;
+    e.phase = phase;
+    return e;
+}
+
 /// A rank with `events` random events over `steps` steps, sorted as a workspace file returns them,
 /// with awkward values (NaN, negative, huge) among them.
 inline RankTimeline syntheticRank(int rank, int events, int steps, unsigned seed) {

@@ -34,6 +34,31 @@ protected:
     TimelineViewModel m_model{m_executor, QStringLiteral("test")};
 };
 
+/// A file that cannot be read any more.
+class LostTimeline final : public TimelineSource {
+public:
+    LostTimeline() { setSteps(m_header); }
+    Result<TimelineView> view(TimeWindow, std::int64_t) override { return lost(); }
+    Result<std::vector<SelectionTotal>> totals(TimeWindow, std::span<const std::size_t>) override {
+        return lost();
+    }
+    Result<std::optional<FoundEvent>> find(const EventQuery&) override { return lost(); }
+
+private:
+    static Error lost() { return fail(ErrorCode::Io, "the file is gone"); }
+};
+
+TEST_F(TimelineModel, AFailureIsSaidOnceAndNotDrawn) {
+    m_model.setPanes({{QStringLiteral("a"), std::make_shared<LostTimeline>(), 0}});
+    int failures = 0, pictures = 0;
+    QObject::connect(&m_model, &TimelineViewModel::failed, [&failures] { ++failures; });
+    QObject::connect(&m_model, &TimelineViewModel::pictureChanged, [&pictures] { ++pictures; });
+    m_model.want(0, {0, 1'000}, 1);
+    m_executor.runAll();
+    EXPECT_EQ(failures, 1);
+    EXPECT_EQ(pictures, 0) << "a new frame would ask again at once";
+}
+
 TEST_F(TimelineModel, TheLastPictureStaysUntilTheNewOneIsThere) {
     EXPECT_EQ(m_model.picture(0), nullptr);
     m_model.want(0, {0, 1'000'000}, 1000);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <gtest/gtest.h>
 
+#include "tests/support/synthetic_run.h"
 #include "ui/timeline/describe_event.h"
 #include "ui/timeline/row_layout.h"
 #include "ui/timeline/timeline_viewport.h"
@@ -8,15 +9,7 @@
 namespace piper::ui {
 namespace {
 
-Event event(std::int64_t start, std::int64_t duration, Lane lane = Lane::Compute,
-            Phase phase = Phase::Expert) {
-    Event e;
-    e.start_ns = start;
-    e.duration_ns = duration;
-    e.lane = lane;
-    e.phase = phase;
-    return e;
-}
+using piper::test::event;
 
 TEST(RowLayout, RanksFoldAndRowsArePinned) {
     piper::Run run;

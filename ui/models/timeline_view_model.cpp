@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <utility>
 
-#include "ui/models/phase_colours.h"
 #include "ui/models/text_format.h"
 #include "ui/timeline/describe_event.h"
 
@@ -155,13 +154,15 @@ void TimelineViewModel::send(std::size_t pane, const Request& request) {
             return [this, pane, view] {
                 PaneState& state = m_states[pane];
                 state.flying.reset();
-                if (view->ok())
+                const bool ok = view->ok();
+                if (ok)
                     state.picture = std::make_shared<const TimelineView>(std::move(*view).value());
                 else
                     Q_EMIT failed(errorText(view->error()));
                 if (const std::optional<Request> next = std::exchange(state.next, {}))
                     send(pane, *next);
-                Q_EMIT pictureChanged();
+                // After a failure nothing is drawn anew, or that frame would ask again at once.
+                if (ok) Q_EMIT pictureChanged();
             };
         });
 }
@@ -172,12 +173,12 @@ void TimelineViewModel::find(const QString& topic,
         work;
     for (auto& query : queries) work.emplace_back(m_panes[query.first].source, std::move(query));
     m_executor.submit(topic, Executor::Lane::Interactive,
-                      [this, work = std::move(work),
-                       take = std::move(take)](const Executor::Context&) -> Executor::OnWindow {
+                      [this, work = std::move(work), take = std::move(take)](
+                          const Executor::Context& context) -> Executor::OnWindow {
                           std::optional<ShownEvent> shown;
                           QString fault;
                           for (const auto& [source, query] : work) {
-                              if (shown) break;
+                              if (shown || context.stop.stop_requested()) break;
                               const auto found = source->find(query.second);
                               if (!found.ok())
                                   fault = errorText(found.error());

@@ -184,27 +184,15 @@ void TimelineCanvas::escape() {
 }
 
 bool TimelineCanvas::handleViewKey(int key) {
-    const TimelineViewport before = m_view;
+    const double zoom = key == Qt::Key_W ? kZoomKey : key == Qt::Key_S ? 1 / kZoomKey : 1.0;
+    const double pan = key == Qt::Key_A || key == Qt::Key_Left    ? -kPanKey
+                       : key == Qt::Key_D || key == Qt::Key_Right ? kPanKey
+                                                                  : 0.0;
+    if (zoom == 1.0 && pan == 0.0) return false;
     m_view.remember();
-    switch (key) {
-        case Qt::Key_W:
-            m_view.zoom(kZoomKey, 0.5);
-            return true;
-        case Qt::Key_S:
-            m_view.zoom(1 / kZoomKey, 0.5);
-            return true;
-        case Qt::Key_A:
-        case Qt::Key_Left:
-            m_view.pan(-kPanKey);
-            return true;
-        case Qt::Key_D:
-        case Qt::Key_Right:
-            m_view.pan(kPanKey);
-            return true;
-        default:
-            m_view = before;
-            return false;
-    }
+    m_view.zoom(zoom, 0.5);
+    m_view.pan(pan);
+    return true;
 }
 
 bool TimelineCanvas::handleKey(int key, bool shift) {

@@ -18,7 +18,6 @@ public:
     }
     [[nodiscard]] double begin() const { return m_begin; }
     [[nodiscard]] double span() const { return m_span; }
-    [[nodiscard]] double bounds() const { return m_length; }
 
     void fit() {
         m_begin = -0.01 * m_length;

@@ -108,8 +108,10 @@ TEST(Chunks, WhatIsDrawnIsReadPastTheOtherColumns) {
     std::vector<DrawnEvent> drawn;
     ASSERT_TRUE(
         decodeEvents(encodeEvents(rank.events), rank.events.size(), CodeTables::own(), drawn));
+    ASSERT_EQ(drawn.size(), rank.events.size());
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         EXPECT_EQ(drawn[i].start_ns, rank.events[i].start_ns);
+        EXPECT_EQ(drawn[i].duration_ns, rank.events[i].duration_ns);
         EXPECT_EQ(labelOf(drawn[i]), labelOf(rank.events[i]));
         EXPECT_EQ(drawn[i].micro_batch, rank.events[i].micro_batch);
     }

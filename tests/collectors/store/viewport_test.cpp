@@ -311,16 +311,20 @@ TEST_F(Viewport, ARunThatGoesOnShowsItsEvents) {
     EXPECT_THAT(*w->check(), testing::IsEmpty());
 }
 
-std::int64_t versionOf(const std::filesystem::path& path) {
+std::int64_t integerOf(const std::filesystem::path& path, const char* question) {
     sqlite3* database = nullptr;
     sqlite3_stmt* statement = nullptr;
     EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
-    sqlite3_prepare_v2(database, "PRAGMA user_version", -1, &statement, nullptr);
+    sqlite3_prepare_v2(database, question, -1, &statement, nullptr);
     sqlite3_step(statement);
-    const std::int64_t version = sqlite3_column_int64(statement, 0);
+    const std::int64_t value = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     sqlite3_close(database);
-    return version;
+    return value;
+}
+
+std::int64_t versionOf(const std::filesystem::path& path) {
+    return integerOf(path, "PRAGMA user_version");
 }
 
 class OlderFile : public Viewport, public testing::WithParamInterface<int> {};
@@ -344,6 +348,8 @@ TEST_P(OlderFile, IsReadAndBroughtUpWhenWritten) {
     {
         Result<Workspace> writer = Workspace::open(file(), Workspace::Mode::ReadWrite);
         ASSERT_TRUE(writer.ok()) << writer.error().text();
+        EXPECT_GT(integerOf(file(), "SELECT count(*) FROM row"), 0);
+        EXPECT_GT(integerOf(file(), "SELECT count(*) FROM total"), 0);
         EXPECT_EQ(writer->readRun(run_name)->ranks[0].events.size(), events);
         ASSERT_TRUE(writer->addRun(m_run).ok());
     }
