@@ -2,7 +2,6 @@
 #pragma once
 
 #include <libssh/libssh.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -16,13 +15,14 @@ struct SshKeyDeleter {
 };
 using SshKey = std::unique_ptr<ssh_key_struct, SshKeyDeleter>;
 
-/// Its socket is always one that we made, and those libssh leaves open.
+/// libssh leaves open a socket that it was given, unless it failed: told to forget that, it closes
+/// each once.
 struct SshSessionDeleter {
     void operator()(ssh_session session) const {
-        const socket_t socket = ssh_get_fd(session);
+        const socket_t none = SSH_INVALID_SOCKET;
+        ssh_options_set(session, SSH_OPTIONS_FD, &none);
         ssh_disconnect(session);
         ssh_free(session);
-        if (socket != SSH_INVALID_SOCKET) ::close(socket);
     }
 };
 using SshSession = std::unique_ptr<ssh_session_struct, SshSessionDeleter>;

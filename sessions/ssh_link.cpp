@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sessions/ssh_link.h"
 
+#include <fcntl.h>
 #include <libssh/server.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sessions/descriptor.h"
 #include "sessions/ssh_auth.h"
 #include "sessions/ssh_host_key.h"
 #include "sessions/tcp_connect.h"
@@ -103,7 +105,9 @@ Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPro
     Status status;
     {
         // libssh waits for its peer without asking us: it finds the connection ended instead.
-        const std::stop_callback cut(stop, [socket] { ::shutdown(socket, SHUT_RDWR); });
+        // It closes its own descriptor on a fault: ours says which connection is meant.
+        const Descriptor ours(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+        const std::stop_callback cut(stop, [&ours] { ::shutdown(ours.get(), SHUT_RDWR); });
         status = logIn(session.get(), host, prompter);
     }
     if (stop.stop_requested())
