@@ -2,6 +2,7 @@
 #include "app/workbench/thread_executor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace piper::app {
 
@@ -39,8 +40,8 @@ void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
 void ThreadExecutor::startNetwork(Request request) {
     std::erase_if(m_network, [](const NetworkThread& t) { return t.ended->load(); });
     const auto ended = std::make_shared<std::atomic<bool>>(false);
-    m_network.push_back({ended, std::jthread([this, ended, request = std::move(request)] {
-                             execute(request);
+    m_network.push_back({ended, std::jthread([this, ended, request = std::move(request)]() mutable {
+                             execute(std::exchange(request, {}));  // its captures end here too
                              *ended = true;
                          })});
 }

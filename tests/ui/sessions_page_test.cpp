@@ -71,6 +71,12 @@ protected:
     piper::test::SshFiles m_ssh;
 };
 
+TEST_F(SessionsPageTest, AKeyPressesNoHiddenButton) {
+    ASSERT_EQ(sessions().current().state(), State::Open);
+    QTest::keySequence(m_window.get(), QKeySequence(QStringLiteral("Ctrl+Return")));
+    EXPECT_EQ(sessions().current().state(), State::Open) << "this machine is not disconnected";
+}
+
 TEST_F(SessionsPageTest, ASessionIsAddedFromTheForm) {
     QTest::keySequence(m_window.get(), QKeySequence(QStringLiteral("Ctrl+N")));
     auto* form = m_window->findChild<QDialog*>(QStringLiteral("session_form"));

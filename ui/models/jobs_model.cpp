@@ -27,7 +27,13 @@ bool isJobNumber(int column) {
 
 JobsModel::JobsModel(Executor& executor, SessionsViewModel& sessions, QObject* parent)
     : QAbstractTableModel(parent), m_executor(executor), m_sessions(sessions) {
-    connect(&sessions, &SessionsViewModel::currentChanged, this, &JobsModel::refresh);
+    connect(&sessions, &SessionsViewModel::currentChanged, this, [this] {
+        take(std::vector<JobSummary>());  // those of another session
+        refresh();
+    });
+    connect(&sessions, &SessionsViewModel::changed, this, [this] {
+        if (!m_jobs.empty() && m_sessions.current().session() == nullptr) refresh();
+    });
     connect(&sessions, &SessionsViewModel::opened, this, [this](const QString& name) {
         if (name == m_sessions.current().name()) refresh();
     });

@@ -18,7 +18,6 @@ public:
 
     JobsModel(Executor& executor, SessionsViewModel& sessions, QObject* parent = nullptr);
 
-    [[nodiscard]] const std::vector<JobSummary>& jobs() const { return m_jobs; }
     /// How many go on.
     [[nodiscard]] int going() const;
     /// The newest one that goes on, -1 without one.

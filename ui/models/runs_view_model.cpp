@@ -41,7 +41,8 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
         Q_EMIT changed();
     });
     connect(&controller, &RunController::previewed, this, [this](const RunPreview& preview) {
-        if (!running()) m_status = QStringLiteral("Nothing is running.");
+        if (running()) return;  // "Run this" could not start another one
+        m_status = QStringLiteral("Nothing is running.");
         Q_EMIT changed();
         Q_EMIT previewed(preview);
     });

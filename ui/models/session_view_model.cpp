@@ -99,7 +99,7 @@ SessionViewModel::Discovered SessionViewModel::discoverOn(Session& session) {
 }
 
 void SessionViewModel::open() {
-    if (m_state == State::Opening || m_state == State::Open) return;
+    if (busy() || m_state == State::Open) return;
     m_prompter = m_prompts.prompterFor(name());
     m_state = State::Opening;
     m_executor.submit(topic(), Executor::Lane::Network,

@@ -100,9 +100,10 @@ void SessionsViewModel::remove(const QString& name) {
     if (at == m_sessions.end()) return;
     const std::unique_ptr<SessionViewModel> gone = std::move(*at);
     m_sessions.erase(at);
-    if (m_current == gone.get()) m_current = m_sessions.front().get();
+    const bool was_current = m_current == gone.get();
+    if (was_current) m_current = m_sessions.front().get();
     Q_EMIT listChanged();
-    Q_EMIT currentChanged();
+    if (was_current) Q_EMIT currentChanged();
 }
 
 }  // namespace piper::ui

@@ -40,7 +40,10 @@ JobsPanel::JobsPanel(Workbench& workbench, QWidget* parent)
     layout->addWidget(m_table);
     connect(m_table, &QTableView::activated, this, &JobsPanel::attach);
     connect(m_table->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
-            &JobsPanel::take);
+            [this](const QModelIndex& now) {
+                if (now.isValid()) m_chosen = m_jobs.directory(now.row());
+                take();
+            });
     connect(m_attach, &QPushButton::clicked, this, &JobsPanel::attach);
     connect(m_end, &QPushButton::clicked, this, [this] { m_jobs.cancel(row()); });
     connect(m_fetch, &QPushButton::clicked, this,
@@ -69,7 +72,10 @@ void JobsPanel::attach() {
 }
 
 void JobsPanel::take() {
-    // A job that goes on is most likely what the user looks for.
+    // The list was read again: what was chosen stays so. A job that goes on is most likely what the
+    // user looks for.
+    for (int i = 0; row() < 0 && i < m_jobs.rowCount(); ++i)
+        if (m_jobs.directory(i) == m_chosen) m_table->selectRow(i);
     if (row() < 0 && m_jobs.firstGoing() >= 0) m_table->selectRow(m_jobs.firstGoing());
     const bool chosen = row() >= 0 && row() < m_jobs.rowCount();
     const bool going = chosen && m_jobs.isGoing(row());

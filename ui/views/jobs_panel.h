@@ -30,6 +30,7 @@ private:
     QPushButton* m_attach;
     QPushButton* m_end;
     QPushButton* m_fetch;
+    QString m_chosen;  ///< directory of the job that was chosen last
 };
 
 }  // namespace piper::ui

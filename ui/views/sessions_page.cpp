@@ -61,7 +61,9 @@ QPushButton* SessionsPage::addButton(QWidget* parent, const QString& label, cons
     // Setting a button's shortcut would take its Alt key away: the page has an action instead.
     auto* action = new QAction(this);
     action->setShortcut(QKeySequence(key));
-    connect(action, &QAction::triggered, button, &QPushButton::click);
+    connect(action, &QAction::triggered, button, [button] {
+        if (button->isVisible()) button->click();
+    });
     addAction(action);
     return button;
 }
