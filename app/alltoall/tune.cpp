@@ -49,9 +49,7 @@ std::vector<ExchangePoint> pointsOf(const MoeContest& contest, const BenchOption
 }
 
 bool sameMeasurement(const ExchangePoint& a, const ExchangePoint& b) {
-    return a.algorithm == b.algorithm && a.ranks == b.ranks && a.nodes == b.nodes &&
-           a.tokens == b.tokens && a.row.value == b.row.value && a.topk == b.topk &&
-           a.node_limit == b.node_limit && a.imbalance == b.imbalance;
+    return a.algorithm == b.algorithm && sameSetting(a, b);
 }
 
 Status writeTable(const std::string& path, const std::vector<ExchangePoint>& points) {

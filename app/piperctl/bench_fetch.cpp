@@ -126,6 +126,7 @@ Outcome benchFetch(const BenchOptions& options, bool json) {
         error.hint = "piperctl session add NAME --host HOST, then --session NAME";
         return error;
     }
+    PIPER_ASSIGN(TemporaryDirectory scratch, TemporaryDirectory::make());
     PIPER_ASSIGN(const std::string directory, session->directory());
     PIPER_TRY(session->connection().makeDirectory(directory));
     const std::string file = directory + "/bench-fetch";
@@ -139,7 +140,6 @@ Outcome benchFetch(const BenchOptions& options, bool json) {
     if (made.exit_status != 0)
         return fail(ErrorCode::External, "cannot make a file of {} bytes on {}: {}", options.bytes,
                     options.session, made.error_output);
-    PIPER_ASSIGN(TemporaryDirectory scratch, TemporaryDirectory::make());
     FetchRace fetch(*session, file, made.output.substr(0, 64), std::move(scratch));
     const Result<Times> times = race(fetch, options.pairs);
     PIPER_TRY(session->connection().run({"rm", "-f", "--", file, file + kEmptySuffix}));

@@ -2,10 +2,11 @@
 // Calls between devices as alpha, beta and ramp. Sources of the constants: docs/formulas.md,
 // "Communication constants".
 #include "core/cost/link_model.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "core/base/cast.h"
 
 namespace piper {
 

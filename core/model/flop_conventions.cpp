@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/model/flop_conventions.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
+
+#include "core/base/cast.h"
 
 namespace piper {
 namespace {

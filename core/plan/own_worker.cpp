@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/plan/placement.h"
 #include "core/plan/rules.h"
 
 namespace piper {
@@ -129,28 +130,15 @@ void addModel(Parts& parts, const Plan& plan) {
                                     model.mtp_num_layers));
 }
 
-/// Ranks between two neighbours of an ep group; 0 for a broken rank order.
-std::int64_t epStride(const Plan& plan) {
-    const Layout& l = plan.layout;
-    const Result<std::vector<std::string>> order = parseRankOrder(plan.rank_order);
-    std::int64_t stride = 1;
-    for (const std::string& token : order.ok() ? *order : std::vector<std::string>{}) {
-        if (token == "ep") return stride;
-        if (token == "tp") stride *= l.etp;
-        if (token == "dp") stride *= l.edp();
-        if (token == "pp") stride *= l.pp;
-    }
-    return 0;
-}
-
 /// Experts on each node of one group of ep ranks, fewest first, as the plan's cluster places them;
 /// of the group on most nodes. Empty for a plan that breaks other rules.
 std::vector<std::int64_t> expertsOfNodes(const Plan& plan,
                                          const std::vector<std::int64_t>& owners) {
-    const std::int64_t stride = epStride(plan), ep = plan.layout.ep;
+    const GroupAxes axes = groupAxes(plan.layout, plan.rank_order, "ep");
+    const std::int64_t stride = axes.axes[0].stride, ep = plan.layout.ep;
     const bool sound = std::ranges::all_of(owners, [&](auto o) { return o >= 0 && o < ep; });
     std::vector<std::int64_t> widest;
-    if (stride < 1 || !sound || plan.cluster.devices_per_node < 1) return widest;
+    if ((ep > 1 && axes.count == 0) || !sound || plan.cluster.devices_per_node < 1) return widest;
     for (std::int64_t first = 0; first < plan.layout.world(); ++first) {
         if (first / stride % ep != 0) continue;
         std::map<std::int64_t, std::int64_t> held;

@@ -125,6 +125,7 @@ ExchangeRows stageExchangeRows(const Plan& plan, AllToAllAlgorithm algorithm, St
         return exchangeRows(plan, algorithm, LayerId(0));
     ExchangeRows sum;
     const std::vector<LayerId> layers = moeLayersOf(plan, stage);
+    if (layers.empty()) return exchangeRows(plan, algorithm, LayerId(0));
     for (const LayerId layer : layers) {
         const ExchangeRows rows = exchangeRows(plan, algorithm, layer);
         sum.between_nodes += rows.between_nodes / asDouble(std::ssize(layers));

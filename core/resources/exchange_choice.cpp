@@ -36,12 +36,6 @@ std::optional<double> distance(const ExchangePoint& p, const ExchangeSetting& s)
            octaves(asDouble(reachOf(p)), asDouble(s.reach)) + octaves(p.imbalance, s.imbalance);
 }
 
-bool sameSetting(const ExchangePoint& a, const ExchangePoint& b) {
-    return a.ranks == b.ranks && a.nodes == b.nodes && a.tokens == b.tokens &&
-           a.row.value == b.row.value && a.topk == b.topk && a.node_limit == b.node_limit &&
-           a.imbalance == b.imbalance;
-}
-
 /// There and back, for even loads.
 ExchangeCost costOf(AllToAllAlgorithm algorithm, const ExchangeSetting& s,
                     std::int64_t num_experts) {
@@ -99,6 +93,12 @@ bool asksTheTable(const Plan& plan) {
 }
 
 }  // namespace
+
+bool sameSetting(const ExchangePoint& a, const ExchangePoint& b) {
+    return a.ranks == b.ranks && a.nodes == b.nodes && a.tokens == b.tokens &&
+           a.row.value == b.row.value && a.topk == b.topk && a.node_limit == b.node_limit &&
+           a.imbalance == b.imbalance;
+}
 
 ExchangeLinks exchangeLinks(const ClusterSpec& cluster, double ranks_per_node) {
     ExchangeLinks out;

@@ -44,6 +44,9 @@ struct ExchangeSetting {
     bool tokens_move = true;  ///< deduplicating algorithms can run
 };
 
+/// Whether two points were measured of the same setting, by whatever algorithm.
+[[nodiscard]] bool sameSetting(const ExchangePoint& a, const ExchangePoint& b);
+
 /// The fastest algorithm of the measured setting nearest to `setting`. Nothing where none is near:
 /// ranks or nodes twice as many or few, bytes four times, or one node against several.
 struct MeasuredChoice {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/search/expert_layout.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <optional>
+
+#include "core/base/cast.h"
 
 namespace piper {
 namespace {

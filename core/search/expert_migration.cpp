@@ -55,6 +55,7 @@ struct Traffic {
 /// An exchange in the ep group by the device's own library: rows play no part in it.
 Cost exchangeCost(Plan plan, Bytes mean, Bytes busiest) {
     plan.all_to_all = {};
+    plan.all_to_all.algorithm = AllToAllAlgorithm::Vendor;
     CommunicationWork work;
     work.kind = CollectiveKind::AllToAll;
     work.dimension = "ep";

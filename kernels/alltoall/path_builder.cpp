@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/path_builder.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
 
+#include "core/base/cast.h"
+
 namespace piper {
+
 PathBuilder::PathBuilder(const Problem& problem, TaggedAllocator& allocator)
     : m_problem(problem), m_allocator(allocator) {
     std::int64_t outer = 0, inner = 0;

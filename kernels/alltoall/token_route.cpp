@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/token_route.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
 #include <array>
 
+#include "core/base/cast.h"
 #include "kernels/alltoall/exchange_script.h"
 
 namespace piper {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/token_script.h"
-#include "core/base/cast.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "core/base/cast.h"
 
 namespace piper {
 namespace {

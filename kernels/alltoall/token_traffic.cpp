@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/cast.h"
 #include "kernels/alltoall/token_route.h"
 
 namespace piper {
@@ -44,7 +45,6 @@ std::vector<TokenTraffic> tokenTraffic(const ExchangeTiers& tiers,
             const auto first = owners[source].begin() + static_cast<std::ptrdiff_t>(slot);
             follow(tiers, 0, static_cast<std::int64_t>(source), {first, first + topk}, edges);
         }
-    const auto at = [](std::int64_t rank) { return static_cast<std::size_t>(rank); };
     std::vector<TokenTraffic> out(at(tiers.size()));
     for (const auto& [edge, load] : edges) {
         const auto [from, to] = edge;

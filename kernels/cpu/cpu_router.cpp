@@ -17,8 +17,9 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 void chooseTop(float* scores, std::int64_t num_experts, std::int64_t k, std::int32_t* experts) {
     for (std::int64_t j = 0; j < k; ++j) {
         const float* best = std::max_element(scores, scores + num_experts);
-        // Limits that leave fewer are refused with the plan (core/plan/own_worker.h).
-        PIPER_CHECK(*best > kExcluded);
+        // Limits that leave fewer are refused with the plan (core/plan/own_worker.h); NaN is
+        // reported with the layer's output.
+        PIPER_CHECK(*best != kExcluded);
         experts[j] = static_cast<std::int32_t>(best - scores);
         scores[best - scores] = kExcluded;
     }

@@ -340,7 +340,8 @@ Result<Record> recordOf(const Json& r, std::int64_t room) {
     for (std::size_t i = 0; i < fields.size(); ++i) *fields[i] = r[i + 1].get<std::int64_t>();
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
     if (p.full_rows > kMost || p.full_cols > kMost || !inside(p.first_row, p.rows, p.full_rows) ||
-        !inside(p.first_col, p.cols, p.full_cols) ||
+        !inside(p.first_col, p.cols, p.full_cols) || record.begin < 0 ||
+        record.end < record.begin ||
         !inside(record.begin, record.end - record.begin, p.rows * p.cols) ||
         record.end - record.begin > room)
         return fail(ErrorCode::InvalidInput,

@@ -6,6 +6,7 @@
 #include "kernels/pipeline/moe_block.h"
 
 namespace piper {
+
 Status MoeBlock::beginBackward(const LayerTensors& w, ConstMatrix x, MoeState& s, Buffer dy) {
     const BlockContext& c = m_context;
     if (s.norm.y.empty())

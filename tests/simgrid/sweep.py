@@ -121,6 +121,9 @@ def print_moe(simulator, machine, nodes, sizes, limit):
                               settings={"smpi/coll-selector": vendor}), table, vendor + ":")
     for size, row in sorted(table.items()):
         vendor, vendor_us = best(row, lambda name: name.split(":")[0] in VENDORS)
+        if "node_dedup" not in row:
+            print(f"{size:>9} not finished in time")
+            continue
         print(f"{size:>9} flat {row.get('flat', 0):.1f} node {row.get('node', 0):.1f} node_dedup "
               f"{row.get('node_dedup', 0):.1f} best vendor {vendor} {vendor_us or 0:.1f} "
               f"vendor/node_dedup {(vendor_us or 0) / row['node_dedup']:.2f}")

@@ -35,8 +35,7 @@ TEST(ChooseAlgorithm, AutoFollowsTheNodes) {
     EXPECT_FALSE(chooseAlgorithm(AllToAllAlgorithm::Auto, 3, 3).fell_back);
 }
 
-// --- how far a token reaches
-// ----------------------------------------------------------------------
+// --- how far a token reaches ---------------------------------------------------------------------
 
 ReachProblem evenProblem(std::int64_t experts, std::int64_t topk, std::int64_t ranks,
                          std::int64_t nodes, std::int64_t limit) {
@@ -148,8 +147,7 @@ TEST(Reach, ExpertsThatAlwaysOrNeverRun) {
     EXPECT_NEAR(sum(reach.node), 1.0, 1e-4);
 }
 
-// --- rows of an exchange
-// --------------------------------------------------------------------------
+// --- rows of an exchange -------------------------------------------------------------------------
 
 /// ep 8 on two nodes of four.
 Plan twoNodes() {
