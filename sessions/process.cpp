@@ -14,9 +14,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
+
+#include "core/base/read_all.h"
 
 namespace piper {
 namespace {
@@ -183,9 +185,8 @@ std::vector<pid_t> processesNaming(const std::string& word) {
         const auto pid = static_cast<pid_t>(std::stol(name));
         if (pid == ::getpid()) continue;
         std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-        const std::string line{std::istreambuf_iterator<char>(in),
-                               std::istreambuf_iterator<char>()};
-        if (line.find(word) != std::string::npos) found.push_back(pid);
+        const std::optional<std::string> line = readAll(in);
+        if (line && line->find(word) != std::string::npos) found.push_back(pid);
     }
     return found;
 }

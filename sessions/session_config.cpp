@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "core/base/json.h"
+#include "core/base/read_all.h"
 #include "sessions/launchers.h"
 
 namespace piper {
@@ -95,9 +95,9 @@ Result<std::vector<SessionConfig>> SessionStore::list() const {
     sessions.front().name = kLocal;
     std::ifstream in(m_file, std::ios::binary);
     if (!in) return sessions;
-    std::ostringstream text;
-    text << in.rdbuf();
-    PIPER_ASSIGN(const Json document, parseJson(text.str(), m_file.string()));
+    const std::optional<std::string> text = readAll(in);
+    if (!text) return fail(ErrorCode::Io, "reading broke off").at(m_file.string());
+    PIPER_ASSIGN(const Json document, parseJson(*text, m_file.string()));
     ObjectReader reader(document, m_file.string());
     PIPER_TRY(checkFormatVersion(reader, kFormatVersion));
     const Json& list = reader.child("sessions");

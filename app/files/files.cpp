@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/files/files.h"
 
-#include "core/base/json.h"
-
 #include <unistd.h>
 
 #include <array>
@@ -11,8 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <optional>
 #include <utility>
+
+#include "core/base/json.h"
+#include "core/base/read_all.h"
 
 namespace piper::app {
 namespace {
@@ -40,10 +41,9 @@ Result<std::string> readTextFile(const std::filesystem::path& path) {
     errno = 0;
     std::ifstream in(path, std::ios::binary);
     if (!in) return fileError("cannot read", path, errno);
-    std::ostringstream text;
-    text << in.rdbuf();
-    if (in.bad()) return fileError("cannot read", path, errno);
-    return std::move(text).str();
+    std::optional<std::string> text = readAll(in);
+    if (!text) return fileError("cannot read", path, errno);
+    return *std::move(text);
 }
 
 Result<TemporaryDirectory> TemporaryDirectory::make() {

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
+#include "core/base/read_all.h"
 #include "core/run/sub_lanes.h"
 
 namespace piper {
@@ -127,9 +127,7 @@ struct JobStatus {
 };
 JobStatus readStatus(const fs::path& directory) {
     std::ifstream in(directory / "status.json", std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    const Result<Json> json = parseJson(text.str(), "status.json");
+    const Result<Json> json = parseJson(readAll(in).value_or(""), "status.json");
     JobStatus status;
     if (!json.ok() || !json->is_object()) return status;
     ObjectReader reader(*json, "status.json");

@@ -6,8 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <optional>
 
+#include "core/base/read_all.h"
 #include "kernels/ops/counter_random.h"
 
 namespace piper {
@@ -43,9 +44,11 @@ Result<std::vector<std::uint8_t>> readBytes(const std::string& path) {
             "name any readable text file, e.g. a licence text of /usr/share/common-licenses";
         return error;
     }
-    std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
-    if (file.bad()) return fail(ErrorCode::Io, "reading the training text broke off").at(path);
-    return bytes;
+    const std::optional<std::string> text = readAll(file);
+    if (!text)
+        return fail(ErrorCode::Io, "reading the training text broke off: {}", std::strerror(errno))
+            .at(path);
+    return std::vector<std::uint8_t>(text->begin(), text->end());
 }
 
 /// Every regular file below a folder, one after the other in the order of their paths.

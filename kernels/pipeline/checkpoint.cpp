@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/json.h"
+#include "core/base/read_all.h"
 
 namespace piper {
 namespace {
@@ -273,8 +274,9 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const Ch
     const fs::path summary = folder / "checkpoint.json";
     std::ifstream in(summary);
     if (!in) return fail(ErrorCode::NotFound, "there is no checkpoint").at(folder.string());
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    PIPER_ASSIGN(const Json json, parseJson(text, summary.string()));
+    const std::optional<std::string> text = readAll(in);
+    if (!text) return fail(ErrorCode::Io, "reading broke off").at(summary.string());
+    PIPER_ASSIGN(const Json json, parseJson(*text, summary.string()));
     ObjectReader object(json, summary.string());
     CheckpointReader reader;
     const std::int64_t version = object.integer("format_version");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -69,6 +70,18 @@ void runProgram(const std::vector<std::string>& argv) {
     ASSERT_EQ(r->exit_status, 0) << argv[0] << ": " << r->output << r->error_output;
 }
 
+namespace {
+
+/// What the sanitizers of programs started over the connection need to know, too.
+std::string sanitizerOptions() {
+    std::string out;
+    for (const char* name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"})
+        if (const char* value = std::getenv(name)) out += std::string(" ") + name + "=" + value;
+    return out;
+}
+
+}  // namespace
+
 SshServer::SshServer(const std::filesystem::path& directory,
                      const std::filesystem::path& client_key, const std::string& extra)
     : m_directory(directory), m_port(freePort()) {
@@ -82,6 +95,7 @@ SshServer::SshServer(const std::filesystem::path& directory,
         << "\n"
         << extra
         << "\nSetEnv HOME=" << directory.string()  // start-up files of the real home stay out
+        << sanitizerOptions()
         << "\nStrictModes no\nUsePAM no\nPermitUserRC no\nPermitRootLogin yes\n"
            "PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\n"
            "MaxSessions 50\nLogLevel VERBOSE\nSubsystem sftp /usr/lib/openssh/sftp-server\n";

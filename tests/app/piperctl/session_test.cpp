@@ -137,7 +137,7 @@ TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
     ASSERT_TRUE(attached.ok());
     std::string output;
     std::optional<int> status;
-    for (int i = 0; i < 2400 && !status; ++i) {
+    for (int i = 0; i < 12000 && !status; ++i) {
         attached->readAvailable(output, output);
         if (i == 20) m_server->dropConnections();
         status = attached->poll();
