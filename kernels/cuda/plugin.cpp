@@ -3,81 +3,18 @@
 // a text of the calling thread; nothing throws out of here.
 #include "kernels/cuda/plugin.h"
 
-#include <cublas_v2.h>
-#include <cuda_runtime_api.h>
-
 #include <cstdio>
 #include <cstring>
 #include <new>
 
-#include "kernels/cuda/index_math.h"
-#include "kernels/cuda/kernels.h"
-
-struct PiperCudaContext {
-    int device = 0;
-    int multiprocessors = 1;
-    cudaStream_t stream = nullptr;
-    cublasHandle_t blas = nullptr;
-    cudaEvent_t begin = nullptr;
-    cudaEvent_t end = nullptr;
-};
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/operations.h"
 
 namespace {
 
-thread_local char last_error[256] = "";
-
-int refuse(int status, const char* what, const char* why) {
-    std::snprintf(last_error, sizeof last_error, "%s: %s", what, why);
-    return status;
-}
-
-int statusOf(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess:
-            return PIPER_CUDA_OK;
-        case cudaErrorInsufficientDriver:
-            return PIPER_CUDA_NO_DRIVER;
-        case cudaErrorNoDevice:
-            return PIPER_CUDA_NO_DEVICE;
-        case cudaErrorMemoryAllocation:
-            return PIPER_CUDA_OUT_OF_MEMORY;
-        default:
-            return PIPER_CUDA_FAILED;
-    }
-}
-
-/// Answer of a runtime call; `what` says what was being done.
-int answer(cudaError_t error, const char* what) {
-    if (error == cudaSuccess) return PIPER_CUDA_OK;
-    (void)cudaGetLastError();  // a refused call must not colour the next one's answer
-    if (error == cudaErrorInsufficientDriver) {
-        std::snprintf(last_error, sizeof last_error,
-                      "no NVIDIA driver for CUDA %d.%d (libcuda.so.1 is absent or older)",
-                      CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-        return PIPER_CUDA_NO_DRIVER;
-    }
-    if (error == cudaErrorNoDevice) {
-        std::snprintf(last_error, sizeof last_error, "no CUDA device");
-        return PIPER_CUDA_NO_DEVICE;
-    }
-    return refuse(statusOf(error), what, cudaGetErrorString(error));
-}
-
-int answer(cublasStatus_t status, const char* what) {
-    if (status == CUBLAS_STATUS_SUCCESS) return PIPER_CUDA_OK;
-    const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED;
-    return refuse(memory ? PIPER_CUDA_OUT_OF_MEMORY : PIPER_CUDA_FAILED, what,
-                  cublasGetStatusString(status));
-}
-
-int selectDevice(const PiperCudaContext* context, const char* what) {
-    if (context == nullptr) return refuse(PIPER_CUDA_INVALID, what, "no context");
-    return answer(cudaSetDevice(context->device), what);
-}
-
-const char* lastError() {
-    return last_error;
-}
+using piper::cuda::answer;
+using piper::cuda::refuse;
+using piper::cuda::selectDevice;
 
 int deviceCount(std::int32_t* count) {
     if (count == nullptr)
@@ -117,12 +54,40 @@ void closeContext(PiperCudaContext* context) {
     delete context;
 }
 
+/// The driver's cuTensorMapEncodeTiled; null without it, or without kernels that use it.
+void* tensorMapEncoder() {
+#if PIPER_CUDA_WGMMA
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                               12000, cudaEnableDefault, &found);
+#else
+    const cudaError_t error =
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
+#endif
+    if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return function;
+    (void)cudaGetLastError();
+#endif
+    return nullptr;
+}
+
+int readTraits(PiperCudaContext& context) {
+    const auto read = [&](int* value, cudaDeviceAttr attribute) {
+        return answer(cudaDeviceGetAttribute(value, attribute, context.device),
+                      "cudaDeviceGetAttribute");
+    };
+    const int status = read(&context.traits.compute_major, cudaDevAttrComputeCapabilityMajor);
+    if (status != PIPER_CUDA_OK) return status;
+    context.encode_tensor_map = tensorMapEncoder();
+    context.traits.tensor_maps = context.encode_tensor_map != nullptr;
+    return read(&context.traits.multiprocessors, cudaDevAttrMultiProcessorCount);
+}
+
 int fillContext(PiperCudaContext& context) {
     int status = answer(cudaSetDevice(context.device), "cudaSetDevice");
     if (status != PIPER_CUDA_OK) return status;
-    status = answer(cudaDeviceGetAttribute(&context.multiprocessors, cudaDevAttrMultiProcessorCount,
-                                           context.device),
-                    "cudaDeviceGetAttribute");
+    status = readTraits(context);
     if (status != PIPER_CUDA_OK) return status;
     status = answer(cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking),
                     "cudaStreamCreate");
@@ -220,62 +185,10 @@ int stopTimer(PiperCudaContext* context, double* seconds) {
     return status;
 }
 
-bool validGemm(const PiperCudaGemm& g) {
-    constexpr std::int64_t kLimit = INT32_MAX;  // cublasGemmEx takes int
-    return g.m >= 0 && g.n >= 0 && g.k >= 0 && g.m <= kLimit && g.n <= kLimit && g.k <= kLimit &&
-           (g.type == PIPER_CUDA_F32 || g.type == PIPER_CUDA_BF16) && g.a != nullptr &&
-           g.b != nullptr && g.c != nullptr;
-}
-
-int gemm(PiperCudaContext* context, const PiperCudaGemm* g) {
-    const int status = selectDevice(context, "gemm");
-    if (status != PIPER_CUDA_OK) return status;
-    if (g == nullptr || !validGemm(*g)) {
-        return refuse(PIPER_CUDA_INVALID, "gemm", "a size, a type or an address");
-    }
-    if (g->m == 0 || g->n == 0) return PIPER_CUDA_OK;
-    const auto blas =
-        piper::cuda::columnMajor(g->m, g->n, g->k, g->transpose_a != 0, g->transpose_b != 0);
-    const cudaDataType type = g->type == PIPER_CUDA_F32 ? CUDA_R_32F : CUDA_R_16BF;
-    return answer(
-        cublasGemmEx(context->blas, blas.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                     blas.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, static_cast<int>(blas.m),
-                     static_cast<int>(blas.n), static_cast<int>(blas.k), &g->alpha, g->b, type,
-                     static_cast<int>(blas.lda), g->a, type, static_cast<int>(blas.ldb), &g->beta,
-                     g->c, type, static_cast<int>(blas.ldc), CUBLAS_COMPUTE_32F,
-                     CUBLAS_GEMM_DEFAULT),
-        "cublasGemmEx");
-}
-
-int swigluForward(PiperCudaContext* context, const float* gate_up, float* out, std::int64_t rows,
-                  std::int64_t ffn) {
-    const int status = selectDevice(context, "swigluForward");
-    if (status != PIPER_CUDA_OK) return status;
-    if (rows < 0 || ffn < 0) return refuse(PIPER_CUDA_INVALID, "swigluForward", "a negative size");
-    if (rows == 0 || ffn == 0) return PIPER_CUDA_OK;
-    return answer(piper::cuda::launchSwiglu({gate_up, out, rows, ffn}, context->multiprocessors,
-                                            context->stream),
-                  "swigluForward");
-}
-
-int permuteForward(PiperCudaContext* context, const float* x, const std::int32_t* slot_of_row,
-                   float* rows, std::int64_t num_rows, std::int64_t router_topk,
-                   std::int64_t hidden) {
-    const int status = selectDevice(context, "permuteForward");
-    if (status != PIPER_CUDA_OK) return status;
-    if (num_rows < 0 || hidden < 0 || router_topk < 1) {
-        return refuse(PIPER_CUDA_INVALID, "permuteForward", "a negative size or router_topk < 1");
-    }
-    if (num_rows == 0 || hidden == 0) return PIPER_CUDA_OK;
-    return answer(piper::cuda::launchPermute({x, slot_of_row, rows, num_rows, router_topk, hidden},
-                                             context->multiprocessors, context->stream),
-                  "permuteForward");
-}
-
 constexpr PiperCudaApi kApi = {PIPER_CUDA_INTERFACE,
                                sizeof(PiperCudaApi),
                                CUDART_VERSION,
-                               lastError,
+                               piper::cuda::lastError,
                                deviceCount,
                                deviceInfo,
                                openContext,
@@ -288,9 +201,18 @@ constexpr PiperCudaApi kApi = {PIPER_CUDA_INTERFACE,
                                copyOnDevice,
                                startTimer,
                                stopTimer,
-                               gemm,
-                               swigluForward,
-                               permuteForward};
+                               piper::cuda::gemm,
+                               piper::cuda::groupedGemm,
+                               piper::cuda::groupedBaseline,
+                               piper::cuda::swigluForward,
+                               piper::cuda::swigluInputGrad,
+                               piper::cuda::permuteForward,
+                               piper::cuda::combineForward,
+                               piper::cuda::combineInputGrad,
+                               piper::cuda::makePermutation,
+                               piper::cuda::routerForward,
+                               piper::cuda::routerInputGrad,
+                               piper::cuda::crossEntropy};
 
 }  // namespace
 

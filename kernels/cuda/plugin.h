@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define PIPER_CUDA_INTERFACE 1
+#define PIPER_CUDA_INTERFACE 2
 #define PIPER_CUDA_ENTRY "piperCudaApi"
 
 enum PiperCudaStatus {
@@ -53,6 +53,114 @@ typedef struct PiperCudaGemm {
     void* c;
 } PiperCudaGemm;
 
+/* A product for each group (local expert) of rows of bf16, sums in f32; group g has the rows
+ * offsets[g] to offsets[g + 1]. The counts are read on the device; the host knows only the room.
+ *   FORWARD      result [rows, out] = x w^T
+ *   INPUT_GRAD   result [rows, in]  = dy w
+ *   WEIGHT_GRAD  result [groups * out, in], f32, += dy^T x
+ * x [rows, in], dy [rows, out], w [groups * out, in]; in and out are multiples of 8, addresses of
+ * 16 bytes. Rows from offsets[groups] on are neither read nor written. */
+enum PiperCudaGroupedKind {
+    PIPER_CUDA_FORWARD = 0,
+    PIPER_CUDA_INPUT_GRAD = 1,
+    PIPER_CUDA_WEIGHT_GRAD = 2
+};
+/* PORTABLE: mma.sync, compute 8.0 and newer. HOPPER: TMA and WGMMA, compute 9.0. */
+enum PiperCudaPath { PIPER_CUDA_AUTOMATIC = 0, PIPER_CUDA_PORTABLE = 1, PIPER_CUDA_HOPPER = 2 };
+
+typedef struct PiperCudaGrouped {
+    int32_t kind, path;
+    int64_t rows; /* room for rows; at least offsets[groups] */
+    int32_t groups;
+    int64_t in, out;
+    const void* x;
+    const void* dy;
+    const void* w;
+    void* result;
+    const int64_t* offsets; /* [groups + 1] on the device */
+} PiperCudaGrouped;
+
+enum PiperCudaBaseline { PIPER_CUDA_BASELINE_GROUPED = 0, PIPER_CUDA_BASELINE_LOOP = 1 };
+
+/* y[token] (+)= sum over its slots, in order, of weights[slot] * rows[row_of_slot[slot]]; without
+ * weights the gradient of permute. A negative row_of_slot is a dropped slot. */
+typedef struct PiperCudaCombine {
+    int32_t type, accumulate;
+    int64_t tokens, router_topk, hidden;
+    const void* rows;           /* [num_rows, hidden] */
+    const int32_t* row_of_slot; /* [tokens, router_topk] */
+    const float* weights;       /* [tokens, router_topk] or NULL */
+    void* y;                    /* [tokens, hidden] */
+} PiperCudaCombine;
+
+/* drows[row] = weights[slot] * dy[token]; dweights[slot] = dy[token] . rows[row], 0 if dropped. */
+typedef struct PiperCudaCombineGrad {
+    int32_t type;
+    int64_t tokens, router_topk, hidden;
+    const void* dy;             /* [tokens, hidden] */
+    const void* rows;           /* [num_rows, hidden] */
+    const int32_t* row_of_slot; /* [tokens, router_topk] */
+    const float* weights;       /* [tokens, router_topk] */
+    void* drows;                /* [num_rows, hidden] */
+    float* dweights;            /* [tokens, router_topk] */
+} PiperCudaCombineGrad;
+
+/* Slots (token * router_topk + choice) sorted by expert, stable, without padding. */
+typedef struct PiperCudaPermutation {
+    int64_t slots, num_experts;
+    const int32_t* experts; /* [slots] */
+    int64_t* offsets;       /* [num_experts + 1] */
+    int32_t* slot_of_row;   /* [slots] */
+    int32_t* row_of_slot;   /* [slots], -1 for an expert out of range */
+    int32_t* bad_slot;      /* [1]: set to a slot whose expert is out of range, else left */
+    int32_t* scratch;       /* [PIPER_CUDA_PERMUTATION_CHUNKS * num_experts] */
+} PiperCudaPermutation;
+/* Chunks of the scratch memory: at most this many for any number of slots. */
+#define PIPER_CUDA_PERMUTATION_CHUNKS 1025
+
+/* Scoring and selection as the CPU's router does it; ties go to the lower expert. */
+typedef struct PiperCudaRouter {
+    int64_t tokens, num_experts, router_topk;
+    int64_t num_groups, topk_groups; /* 1, 1: no group limit */
+    int64_t nodes, node_limit;       /* node_limit 0: none */
+    int32_t sigmoid, normalize, replay;
+    float scale;
+    const float* logits;           /* [tokens, num_experts] */
+    const float* bias;             /* [num_experts] or NULL */
+    const int32_t* node_of_expert; /* [num_experts] or NULL */
+    float* scores;                 /* [tokens, num_experts] */
+    int32_t* experts;              /* [tokens, router_topk]; read when replay is set */
+    float* weights;                /* [tokens, router_topk] */
+    int32_t* bad_row;              /* [1]: set to a row whose logits are not finite, else left */
+} PiperCudaRouter;
+
+typedef struct PiperCudaRouterGrad {
+    int64_t tokens, num_experts, router_topk;
+    int32_t sigmoid, normalize;
+    float scale;
+    const float* scores;    /* [tokens, num_experts] */
+    const int32_t* experts; /* [tokens, router_topk] */
+    const float* dweights;  /* [tokens, router_topk] */
+    const float* dscore;    /* [num_experts], added to every row's, or NULL */
+    float* dlogits;         /* [tokens, num_experts] */
+} PiperCudaRouterGrad;
+
+/* forward: lse [rows] and row_loss = lse - logit of the target. gradient: logits become scale *
+ * (softmax - onehot) in place, of the lse that forward found or, without forward, of the given one
+ * (of all ranks' parts of the vocabulary). Targets below 0 do not count, but PIPER_CUDA_ELSEWHERE:
+ * the target is in another rank's part. */
+#define PIPER_CUDA_ELSEWHERE (-(1 << 30))
+typedef struct PiperCudaCrossEntropy {
+    int32_t type, forward, gradient;
+    int64_t rows, vocab;
+    float scale;
+    void* logits;           /* [rows, vocab] */
+    const int32_t* targets; /* [rows] */
+    float* lse;             /* [rows] */
+    float* row_loss;        /* [rows] or NULL */
+    int32_t* bad_row;       /* [1]: set to a row whose target is beyond the vocabulary, else left */
+} PiperCudaCrossEntropy;
+
 typedef struct PiperCudaContext PiperCudaContext;
 
 typedef struct PiperCudaApi {
@@ -80,14 +188,31 @@ typedef struct PiperCudaApi {
     int (*stopTimer)(PiperCudaContext* context, double* seconds);
 
     int (*gemm)(PiperCudaContext* context, const PiperCudaGemm* gemm);
-    /* gate_up [rows, 2 * ffn]: gate in the first columns, up in the last.
-     * out [rows, ffn] = silu(gate) * up. f32. */
-    int (*swigluForward)(PiperCudaContext* context, const float* gate_up, float* out, int64_t rows,
-                         int64_t ffn);
-    /* rows[r] = x[slot_of_row[r] / router_topk]; x [tokens, hidden], rows [num_rows, hidden]. f32.
+    int (*groupedGemm)(PiperCudaContext* context, const PiperCudaGrouped* grouped);
+    /* The same by cuBLAS, for comparison: offsets on the host too. GROUPED: one call of
+     * cublasGemmGroupedBatchedEx (no weight gradient: it has no f32 result of bf16); LOOP: a
+     * cublasLtMatmul for each group that has rows. Copies pointers to the device: not for a step.
      */
-    int (*permuteForward)(PiperCudaContext* context, const float* x, const int32_t* slot_of_row,
-                          float* rows, int64_t num_rows, int64_t router_topk, int64_t hidden);
+    int (*groupedBaseline)(PiperCudaContext* context, int32_t baseline,
+                           const PiperCudaGrouped* grouped, const int64_t* host_offsets);
+
+    /* gate_up [rows, 2 * ffn]: gate in the first columns, up in the last.
+     * out [rows, ffn] = silu(gate) * up. */
+    int (*swigluForward)(PiperCudaContext* context, int32_t type, const void* gate_up, void* out,
+                         int64_t rows, int64_t ffn);
+    int (*swigluInputGrad)(PiperCudaContext* context, int32_t type, const void* dout,
+                           const void* gate_up, void* dgate_up, int64_t rows, int64_t ffn);
+    /* rows[r] = x[slot_of_row[r] / router_topk], zeros for a negative slot; x [tokens, hidden],
+     * rows [num_rows, hidden]. */
+    int (*permuteForward)(PiperCudaContext* context, int32_t type, const void* x,
+                          const int32_t* slot_of_row, void* rows, int64_t num_rows,
+                          int64_t router_topk, int64_t hidden);
+    int (*combineForward)(PiperCudaContext* context, const PiperCudaCombine* combine);
+    int (*combineInputGrad)(PiperCudaContext* context, const PiperCudaCombineGrad* combine);
+    int (*makePermutation)(PiperCudaContext* context, const PiperCudaPermutation* permutation);
+    int (*routerForward)(PiperCudaContext* context, const PiperCudaRouter* router);
+    int (*routerInputGrad)(PiperCudaContext* context, const PiperCudaRouterGrad* router);
+    int (*crossEntropy)(PiperCudaContext* context, const PiperCudaCrossEntropy* loss);
 } PiperCudaApi;
 
 /* The one exported symbol. NULL when the plugin does not know the wanted interface. */

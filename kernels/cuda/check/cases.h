@@ -13,28 +13,28 @@ namespace piper::cuda {
 struct Correctness {
     double worst = 0;
     double allowed = 0;
+    bool absent = false;  ///< this device has no such path
     [[nodiscard]] bool passed() const { return worst <= allowed; }  // false for NaN
-};
-
-/// Seconds of one call and what it moved or computed.
-struct Timing {
-    double seconds = 0;
-    double work = 0;  ///< floating point operations, or bytes read and written
-    bool flops = false;
 };
 
 struct CorrectnessCase {
     std::string name;
     std::function<Correctness(const Device&)> run;
 };
+/// Checks, then prints its rows; a wrong result is a DeviceError.
 struct TimingCase {
     std::string name;
-    std::function<Timing(const Device&)> run;
+    std::function<void(const Device&)> run;
 };
 
-/// Every kernel of the plugin against a plain loop on the host, with odd sizes among them.
+/// Every operation of the plugin against a plain loop on the host, odd sizes among them.
 [[nodiscard]] std::vector<CorrectnessCase> correctnessCases();
 /// Products by shape (skinny ones too), kernels and copies. Random data: zeros run faster.
 [[nodiscard]] std::vector<TimingCase> timingCases();
+
+void addGemmCases(std::vector<CorrectnessCase>& cases);
+void addGroupedCases(std::vector<CorrectnessCase>& cases);
+void addRowCases(std::vector<CorrectnessCase>& cases);
+void addRouterCases(std::vector<CorrectnessCase>& cases);
 
 }  // namespace piper::cuda

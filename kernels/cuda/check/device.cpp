@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/check/device.h"
 
-#include <algorithm>
-
 namespace piper::cuda {
 
 Device::Device(const PiperCudaApi& api, std::int32_t number) : m_api(api) {
+    require(m_api.deviceInfo(number, &m_info), "deviceInfo");
     require(m_api.openContext(number, &m_context), "openContext");
 }
 Device::~Device() {
@@ -14,12 +13,6 @@ Device::~Device() {
 
 void Device::require(int status, const char* what) const {
     if (status != PIPER_CUDA_OK) throw DeviceError(std::string(what) + ": " + m_api.lastError());
-}
-
-double Device::median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 DeviceMemory::DeviceMemory(const Device& device, std::int64_t bytes) : m_device(device) {

@@ -27,32 +27,24 @@ public:
     [[nodiscard]] PiperCudaContext* context() const { return m_context; }
     void require(int status, const char* what) const;
 
-    /// Median seconds of one call of `queue` over `rounds` timed rounds of `calls` calls each,
-    /// after one untimed round.
-    template <class Queue>
-    [[nodiscard]] double secondsPerCall(Queue queue, int calls = 10, int rounds = 7) const {
-        std::vector<double> seconds;
-        for (int round = 0; round <= rounds; ++round) {
-            require(m_api.startTimer(m_context), "startTimer");
-            for (int call = 0; call < calls; ++call) queue();
-            double elapsed = 0;
-            require(m_api.stopTimer(m_context, &elapsed), "stopTimer");
-            if (round > 0) seconds.push_back(elapsed / calls);
-        }
-        return median(std::move(seconds));
-    }
+    [[nodiscard]] const PiperCudaDevice& info() const { return m_info; }
 
 private:
-    static double median(std::vector<double> values);
-
     const PiperCudaApi& m_api;
     PiperCudaContext* m_context = nullptr;
+    PiperCudaDevice m_info{};
 };
 
 /// Device memory of `bytes`, freed at the end of its scope.
 class DeviceMemory {
 public:
     DeviceMemory(const Device& device, std::int64_t bytes);
+    /// Holds the values.
+    template <class T>
+    DeviceMemory(const Device& device, const std::vector<T>& host)
+        : DeviceMemory(device, static_cast<std::int64_t>(host.size() * sizeof(T))) {
+        write(host);
+    }
     ~DeviceMemory();
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;

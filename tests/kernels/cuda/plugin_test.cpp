@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <set>
+#include <sstream>
 
 #include "kernels/cuda/loader.h"
 #include "tests/support/paths.h"
@@ -64,8 +66,19 @@ TEST(CudaPlugin, UnusableArgumentsAreRefusedWithAReason) {
     EXPECT_EQ(api.synchronize(nullptr), PIPER_CUDA_INVALID);
     EXPECT_STREQ(api.lastError(), "synchronize: no context");
     EXPECT_EQ(api.gemm(nullptr, nullptr), PIPER_CUDA_INVALID);
-    EXPECT_EQ(api.swigluForward(nullptr, nullptr, nullptr, 1, 1), PIPER_CUDA_INVALID);
-    EXPECT_EQ(api.permuteForward(nullptr, nullptr, nullptr, nullptr, 1, 1, 1), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.groupedGemm(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.groupedBaseline(nullptr, 0, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.swigluForward(nullptr, 0, nullptr, nullptr, 1, 1), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.swigluInputGrad(nullptr, 0, nullptr, nullptr, nullptr, 1, 1), PIPER_CUDA_INVALID);
+    EXPECT_STREQ(api.lastError(), "swigluInputGrad: dout is null");
+    EXPECT_EQ(api.permuteForward(nullptr, 0, nullptr, nullptr, nullptr, 1, 1, 1),
+              PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.combineForward(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.combineInputGrad(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.makePermutation(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.routerForward(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.routerInputGrad(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.crossEntropy(nullptr, nullptr), PIPER_CUDA_INVALID);
     api.closeContext(nullptr);
 }
 
@@ -98,6 +111,50 @@ TEST(CudaPlugin, AToolkitThatIsGoneIsOneLineAndNoCrash) {
 TEST(CudaCheck, WrongUseIsStatusTwo) {
     EXPECT_EQ(run(test::program("piper-cuda-check") + " --bogus").status, 2);
     EXPECT_EQ(run(test::program("piper-cuda-check") + " --help").status, 0);
+}
+
+TEST(CudaCheck, ListsEveryCaseOnce) {
+    const Output output = run(test::program("piper-cuda-check") + " --list");
+    EXPECT_EQ(output.status, 0);
+    EXPECT_THAT(output.text, HasSubstr("--case 'grouped hopper weight grad, 257 groups'"));
+    EXPECT_THAT(output.text, HasSubstr("--timing 'grouped forward 4096'"));
+    std::set<std::string> lines;
+    std::istringstream text(output.text);
+    for (std::string line; std::getline(text, line);) {
+        EXPECT_TRUE(lines.insert(line).second) << line;
+    }
+}
+
+TEST(CudaCheck, WithoutADeviceItIsOneLineAndStatusThree) {
+    const LoadedPlugin plugin = loadPlugin();
+    ASSERT_TRUE(plugin) << plugin.why_not;
+    if (countDevices(*plugin.api).count > 0) return;  // device_test runs it
+    const Output output = run(test::program("piper-cuda-check"));
+    EXPECT_EQ(output.status, 3);
+    EXPECT_THAT(output.text, AnyOf(HasSubstr("no NVIDIA driver"), HasSubstr("no CUDA device")));
+    EXPECT_EQ(std::count(output.text.begin(), output.text.end(), '\n'), 1) << output.text;
+}
+
+/// A machine with a device has cmake, g++ and the toolkit: the headers of everything else are
+/// hidden while the plugin is configured alone and the check's host side is compiled.
+TEST(CudaCheck, ConfiguresWithTheOtherPackagesHidden) {
+    if (geteuid() != 0) GTEST_SKIP() << "hiding packages needs root";
+    const test::TemporaryDirectory folder;
+    const std::string build = (folder.path() / "device").string();
+    std::string hide;
+    for (const char* place :
+         {"/usr/include/gtest", "/usr/include/gmock", "/usr/include/fmt", "/usr/include/nlohmann",
+          "/usr/include/oneapi", "/usr/include/CLI", "/usr/include/simdjson",
+          "/usr/include/x86_64-linux-gnu/qt6", "/usr/lib/x86_64-linux-gnu/openmpi",
+          "/usr/lib/x86_64-linux-gnu/cmake"}) {
+        hide += std::string("[ ! -d ") + place + " ] || mount -t tmpfs none " + place + "; ";
+    }
+    const Output output = run("unshare --mount sh -c '" + hide + "cmake -S \"" +
+                              (test::sourceDir() / "kernels/cuda").string() + "\" -B \"" + build +
+                              "\" && cmake --build \"" + build +
+                              "\" --target piper_kernels_cuda_loader piper_kernels_cuda_plan'");
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_THAT(output.text, HasSubstr("-- CUDA plugin: CUDA "));
 }
 
 }  // namespace
