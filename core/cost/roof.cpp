@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "core/plan/placement.h"
-
 namespace piper {
 
 double busFactor(CollectiveKind kind, std::int64_t ranks) {
@@ -29,7 +27,12 @@ Result<CollectiveRoof> collectiveRoof(const ClusterSpec& cluster, CollectiveKind
     axes.count = 1;
     axes.axes[0] = {1, ranks};
     axes.world = ranks;
-    const GroupSpread spread = spreadOver(cluster, axes);
+    return collectiveRoof(cluster, kind, spreadOver(cluster, axes));
+}
+
+Result<CollectiveRoof> collectiveRoof(const ClusterSpec& cluster, CollectiveKind kind,
+                                      const GroupSpread& spread) {
+    const std::int64_t ranks = spread.size;
     const double n = static_cast<double>(ranks), factor = busFactor(kind, ranks);
     CollectiveRoof out;
     double taper = 1.0;

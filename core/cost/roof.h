@@ -7,6 +7,7 @@
 #include "core/base/result.h"
 #include "core/base/units.h"
 #include "core/cluster/cluster.h"
+#include "core/plan/placement.h"
 
 namespace piper {
 
@@ -30,6 +31,11 @@ struct CollectiveRoof {
 /// Errors: InvalidInput for ranks outside 2 .. devices of the cluster, or links without a rate.
 [[nodiscard]] Result<CollectiveRoof> collectiveRoof(const ClusterSpec& cluster, CollectiveKind kind,
                                                     std::int64_t ranks);
+
+/// Of a group that lies that way on the cluster. Errors: InvalidInput for a group of one, or links
+/// without a rate.
+[[nodiscard]] Result<CollectiveRoof> collectiveRoof(const ClusterSpec& cluster, CollectiveKind kind,
+                                                    const GroupSpread& spread);
 
 /// What NIC counters show of a bandwidth that counts rows for the own node as well (DeepEP's and
 /// UCCL-EP's printed figures): (N-1)/N of it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,10 +17,12 @@ namespace piper {
 // frugal part of the space (1F1B, one sequence a micro-batch, full recompute, unless they are
 // fixed); the last refusal is confirmed by the whole space, of which the answer's plan is the best.
 
-/// How searches run: the program's loop over plans, and its wish to stop.
+/// How searches run: the program's loop over plans, its wish to stop, and who is told after each of
+/// several searches (sensitivity).
 struct SearchRun {
     ParallelFor parallel_for = sequentialFor();
     std::stop_token stop;
+    std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 /// An empty feasible set: what stops it, and the plan that would fit with the least change.

@@ -155,6 +155,7 @@ Result<SensitivityCurve> sensitivity(const SearchSpace& space, const Sensitivity
         }
         settings.push_back(std::move(there.base));
         curve.points.push_back(std::move(point));
+        if (run.progress) run.progress(curve.points.size(), question.values.size());
     }
     const std::size_t base = baseIndex(curve);
     if (curve.points[base].best) {
