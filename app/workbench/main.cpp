@@ -14,9 +14,11 @@
 #include "app/workbench/slider_bench.h"
 #include "app/workbench/store_library.h"
 #include "app/workbench/thread_executor.h"
+#include "app/workbench/timeline_bench.h"
 #include "ui/models/text_format.h"
 #include "ui/views/explore_page.h"
 #include "ui/views/main_window.h"
+#include "ui/views/report_maker.h"
 
 namespace {
 
@@ -24,6 +26,7 @@ using namespace piper;
 using namespace piper::app;
 
 constexpr int kBenchMoves = 200;
+constexpr int kStartMs = 60'000;
 
 int report(const Error& error) {
     std::fprintf(stderr, "piper-workbench: %s\n", error.text().c_str());
@@ -45,6 +48,21 @@ void prepare(const Options& options) {
 QString defaultWorkspace() {
     return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
            QStringLiteral("/runs.piper");
+}
+
+/// Beside the list of sessions.
+QString preferencesFile() {
+    return QString::fromStdString(sessionsFile().replace_filename("window.json").string());
+}
+
+/// What is remembered, with the command line above it. A file that cannot be read is no reason not
+/// to start.
+void loadPreferences(QApplication& application, const Options& options, ui::Workbench& bench) {
+    if (const Status status = bench.preferences.load(); !status.ok()) report(status.error());
+    bench.timeline_keys.load();
+    const QString remembered = bench.preferences.value(QStringLiteral("theme"));
+    ui::applyTheme(application,
+                   options.theme.value_or(ui::themeOf(remembered).value_or(ui::Theme::System)));
 }
 
 /// What a window without arguments shows.
@@ -107,12 +125,57 @@ Status checkStart(const Options& options, const ui::Workbench& bench) {
     return {};
 }
 
+/// The commands of the command line, each once the one before it has settled.
+Status doCommands(const Options& options, ui::MainWindow& window, const ui::Workbench& bench) {
+    for (const QString& command : options.commands) {
+        QAction* action =
+            window.actions().find(command.section(u':', 0, 0), command.section(u':', 1).trimmed());
+        if (action == nullptr)
+            return fail(ErrorCode::InvalidInput,
+                        "'{}' is no command of the window; Ctrl+K lists them, \"Section: Text\"",
+                        command.toStdString());
+        action->trigger();
+        if (!settle(window, bench.executor, kStartMs))
+            return fail(ErrorCode::External, "'{}' did not settle in {} s", command.toStdString(),
+                        kStartMs / 1000);
+    }
+    return {};
+}
+
+Status writeReport(const QString& directory, ui::Workbench& bench) {
+    auto* maker = new ui::ReportMaker(bench, directory, nullptr);
+    std::optional<bool> written;
+    QString said;
+    QObject::connect(maker, &ui::ReportMaker::finished, [&](bool ok, const QString& words) {
+        written = ok;
+        said = words;
+    });
+    maker->start();
+    if (!spinUntil([&] { return written.has_value(); }, kStartMs))
+        return fail(ErrorCode::External, "the report was not written in {} s", kStartMs / 1000);
+    if (!*written) return fail(ErrorCode::Io, "{}", said.toStdString());
+    return {};
+}
+
+/// From the request to open the file on.
+Status timeTimeline(const Options& options, ui::MainWindow& window, ui::Workbench& bench) {
+    if (options.workspace.isEmpty())
+        return fail(ErrorCode::InvalidInput,
+                    "--bench timeline needs a workspace file with a run to show");
+    window.showPage(ui::PageId::Timeline);
+    if (!settle(window, bench.executor, kStartMs))
+        return fail(ErrorCode::External, "the window did not settle in {} s", kStartMs / 1000);
+    PIPER_ASSIGN(const TimelineBench result,
+                 benchTimeline(window, bench, [&] { startWorkspace(options, bench); }));
+    std::printf("%s\n", benchJson(result).c_str());
+    return {};
+}
+
 Status oneShot(const Options& options, ui::MainWindow& window, ui::Workbench& bench) {
-    constexpr int kStartMs = 60'000;
     if (!settle(window, bench.executor, kStartMs))
         return fail(ErrorCode::External, "the window did not settle in {} s", kStartMs / 1000);
     PIPER_TRY(checkStart(options, bench));
-    if (!options.bench.isEmpty()) {
+    if (options.bench == QStringLiteral("slider")) {
         PIPER_ASSIGN(const SliderBench result, benchSlider(window, bench, kBenchMoves));
         std::printf("%s\n", benchJson(result).c_str());
         return {};
@@ -121,24 +184,30 @@ Status oneShot(const Options& options, ui::MainWindow& window, ui::Workbench& be
                             ? qobject_cast<ui::ExplorePage*>(window.page(ui::PageId::Explore))
                             : nullptr)
         explore->startSearch();
+    PIPER_TRY(doCommands(options, window, bench));
+    if (!options.report.isEmpty()) PIPER_TRY(writeReport(options.report, bench));
+    if (options.screenshot.isEmpty()) return {};
     return writeScreenshot(window, bench.executor, options.screenshot);
 }
 
 int runWindow(QApplication& application, const Options& options) {
-    ui::applyTheme(application, options.theme);
     ThreadExecutor executor;
     const StoreLibrary library;
     SessionRunController controller(siblingProgram("piper-worker"));
-    ui::Workbench bench(executor, library, controller, SessionStore(sessionsFile()));
+    ui::Workbench bench(executor, library, controller, SessionStore(sessionsFile()),
+                        preferencesFile());
+    loadPreferences(application, options, bench);
     bench.runs.setDefaultWorkspace(defaultWorkspace());
     bench.search.setParallelFor(threadedFor());
+    bench.curves.setParallelFor(threadedFor());
     if (const auto file = bundledExample("plans/olmoe-tiny.json"); file.ok())
         bench.local_plan = QString::fromStdString(file->string());
     bench.sessions.load();
 
     ui::MainWindow window(bench);
     startPlan(options, bench);
-    if (!options.workspace.isEmpty()) startWorkspace(options, bench);
+    const bool times_timeline = options.bench == QStringLiteral("timeline");
+    if (!options.workspace.isEmpty() && !times_timeline) startWorkspace(options, bench);
     window.resize(options.size);
     window.showPage(options.page.value_or(ui::PageId::Plan));
     QObject::connect(&bench.plan, &ui::PlanViewModel::importFailed, [](const QString& message) {
@@ -148,8 +217,13 @@ int runWindow(QApplication& application, const Options& options) {
         std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
     });
     window.show();
-    if (options.screenshot.isEmpty() && options.bench.isEmpty()) return QApplication::exec();
-    const Status status = oneShot(options, window, bench);
+    if (options.screenshot.isEmpty() && options.bench.isEmpty() && options.report.isEmpty()) {
+        if (!bench.tour.seen() && options.workspace.isEmpty() && options.plan.isEmpty())
+            bench.tour.start();
+        return QApplication::exec();
+    }
+    const Status status =
+        times_timeline ? timeTimeline(options, window, bench) : oneShot(options, window, bench);
     return status.ok() ? 0 : report(status.error());
 }
 

@@ -10,19 +10,18 @@
 namespace piper::app {
 namespace {
 
-/// In the order of ui::Theme.
-const std::vector<std::string> kThemes = {"system", "light", "dark"};
+std::vector<std::string> themeNames() {
+    std::vector<std::string> names;
+    for (const ui::Theme theme : {ui::Theme::System, ui::Theme::Light, ui::Theme::Dark})
+        names.push_back(ui::themeName(theme).toStdString());
+    return names;
+}
 
 std::vector<std::string> pageNames() {
     std::vector<std::string> names;
     for (int i = 0; i < ui::kNumPages; ++i)
         names.push_back(ui::pageName(static_cast<ui::PageId>(i)).toStdString());
     return names;
-}
-
-template <class E>
-E positionOf(const std::string& word, const std::vector<std::string>& words) {
-    return static_cast<E>(std::ranges::find(words, word) - words.begin());
 }
 
 QSize readSize(const std::string& text) {
@@ -63,7 +62,8 @@ void addOptions(CLI::App& app, Options& out) {
     app.add_option_function<std::string>(
            "--page",
            [&out](const std::string& word) {
-               out.page = positionOf<ui::PageId>(word, pageNames());
+               const std::vector<std::string> names = pageNames();
+               out.page = static_cast<ui::PageId>(std::ranges::find(names, word) - names.begin());
            },
            "Page to show")
         ->check(oneOf(pageNames()));
@@ -72,6 +72,17 @@ void addOptions(CLI::App& app, Options& out) {
         "Runs A,B of the file to show; one name shows it beside its model");
     addText(app, "--plan", out.plan, "Plan file to start with");
     addText(app, "--screenshot", out.screenshot, "Write that page to a PNG file and exit");
+    addText(app, "--report", out.report,
+            "Write the report of the plan into a directory (PDF, HTML, PNG, CSV) and exit");
+    app.add_option_function<std::vector<std::string>>(
+           "--do",
+           [&out](const std::vector<std::string>& commands) {
+               for (const std::string& command : commands)
+                   out.commands << QString::fromStdString(command);
+           },
+           "Command of the window to do once the page is there, \"Plan: Pin this plan\"; may be "
+           "repeated")
+        ->allow_extra_args(false);
     app.add_option_function<std::string>(
         "--size", [&out](const std::string& text) { out.size = readSize(text); },
         "WIDTHxHEIGHT of the window; default: 1600x900");
@@ -81,10 +92,13 @@ void addOptions(CLI::App& app, Options& out) {
         ->type_name("FLOAT");
     app.add_option_function<std::string>(
            "--theme",
-           [&out](const std::string& word) { out.theme = positionOf<ui::Theme>(word, kThemes); },
-           "Colours; default: system")
-        ->check(oneOf(kThemes));
-    addText(app, "--bench", out.bench, "Measure own latencies")->check(oneOf({"slider"}));
+           [&out](const std::string& word) {
+               out.theme = ui::themeOf(QString::fromStdString(word));
+           },
+           "Colours; default: as last chosen in the window, at first system")
+        ->check(oneOf(themeNames()));
+    addText(app, "--bench", out.bench, "Measure own latencies")
+        ->check(oneOf({"slider", "timeline"}));
     app.add_flag("--json", out.json, "Print the measurement as one JSON document");
 }
 

@@ -3,6 +3,7 @@
 
 #include <QSize>
 #include <QString>
+#include <QStringList>
 #include <optional>
 
 #include "ui/views/page_icons.h"
@@ -17,9 +18,11 @@ struct Options {
     QString run_a, run_b;
     std::optional<ui::PageId> page;
     QString screenshot;
+    QString report;        ///< directory
+    QStringList commands;  ///< "Section: Text", done one after the other once the page is there
     QSize size{1600, 900};
-    double scale = 0.0;  ///< 0: the platform's
-    ui::Theme theme = ui::Theme::System;
+    double scale = 0.0;              ///< 0: the platform's
+    std::optional<ui::Theme> theme;  ///< nothing: as last chosen in the window
     QString bench;
     bool json = false;
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/settle.h"
 
-#include <QCoreApplication>
+#include <QApplication>
 #include <QElapsedTimer>
 #include <QEventLoop>
+#include <QPainter>
 #include <QPixmap>
 #include <QTimer>
 
@@ -20,7 +21,7 @@ constexpr int kQuietRounds = 5;
 void spin() {
     QTimer wake;
     wake.start(kSliceMs);
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+    QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
 }
 
 }  // namespace
@@ -44,7 +45,12 @@ Status writeScreenshot(ui::MainWindow& window, const ui::Executor& executor, con
     if (!settle(window, executor, kSettleTimeoutMs))
         return fail(ErrorCode::External, "the page did not settle in {} s",
                     kSettleTimeoutMs / 1000);
-    const QPixmap picture = window.grab();
+    QPixmap picture = window.grab();
+    // A dialog is a window of its own.
+    if (QWidget* dialog = QApplication::activeModalWidget()) {
+        QPainter painter(&picture);
+        painter.drawPixmap(window.mapFromGlobal(dialog->mapToGlobal(QPoint())), dialog->grab());
+    }
     if (!picture.save(path, "PNG"))
         return fail(ErrorCode::Io, "cannot write {}", path.toStdString());
     return {};

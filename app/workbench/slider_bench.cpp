@@ -7,11 +7,9 @@
 #include <QSlider>
 #include <QStyle>
 #include <QStyleOptionSlider>
-#include <QTimer>
 #include <algorithm>
 
 #include "app/workbench/settle.h"
-#include "core/base/json.h"
 #include "ui/views/knob_control.h"
 #include "ui/views/plan_page.h"
 #include "ui/views/widgets.h"
@@ -68,31 +66,6 @@ void mouse(QSlider& slider, QEvent::Type type, double x) {
     QCoreApplication::sendEvent(&slider, &event);
 }
 
-template <class Condition>
-bool spinUntil(const Condition& condition) {
-    QElapsedTimer clock;
-    clock.start();
-    QTimer wake;  // so that a missing event ends in the time-out and not in a hang
-    wake.start(50);
-    while (!condition()) {
-        if (clock.elapsed() > kMoveTimeoutMs) return false;
-        QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
-    }
-    return true;
-}
-
-Latencies latencies(std::vector<double> ms) {
-    std::sort(ms.begin(), ms.end());
-    const auto at = [&](double q) {
-        return ms[static_cast<std::size_t>(q * static_cast<double>(ms.size() - 1) + 0.5)];
-    };
-    return {static_cast<int>(ms.size()), at(0.5), at(0.95), ms.back()};
-}
-
-Json latencyJson(const Latencies& l) {
-    return {{"moves", l.count}, {"p50_ms", l.p50_ms}, {"p95_ms", l.p95_ms}, {"max_ms", l.max_ms}};
-}
-
 /// What the MFU tile must say.
 bool showsModel(const ui::PlanPage& page, const ui::Workbench& workbench) {
     const Prediction* p = workbench.plan.prediction();
@@ -129,17 +102,18 @@ public:
         mouse(m_slider, QEvent::MouseMove, handleX(m_slider, m_value));
         // A number that reads the same is not painted again.
         const bool same = m_page.tile(0)->value() == before;
-        if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }))
+        if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }, kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move was not painted in {} ms", kMoveTimeoutMs);
         closed.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
         if (m_slider.value() != m_value || !showsModel(m_page, m_workbench))
             return fail(ErrorCode::External, "a move shows a value that is not the model's");
         m_second.reset();
         const bool painted = simulatedNow();
-        if (!spinUntil([&] { return simulatedNow() && (painted || m_second.all()); }))
+        if (!spinUntil([&] { return simulatedNow() && (painted || m_second.all()); },
+                       kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move was not simulated in {} ms", kMoveTimeoutMs);
         simulated.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
-        if (!spinUntil([&] { return m_workbench.executor.idle(); }))
+        if (!spinUntil([&] { return m_workbench.executor.idle(); }, kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move did not settle in {} ms", kMoveTimeoutMs);
         return {};
     }
@@ -185,8 +159,8 @@ std::string benchJson(const SliderBench& bench) {
                        {"bench", "slider"},
                        {"width", bench.width},
                        {"height", bench.height},
-                       {"closed_form", latencyJson(bench.closed_form)},
-                       {"simulated", latencyJson(bench.simulated)}};
+                       {"closed_form", latencyJson(bench.closed_form, "moves")},
+                       {"simulated", latencyJson(bench.simulated, "moves")}};
     return json.dump(2);
 }
 

@@ -3,15 +3,11 @@
 
 #include <string>
 
+#include "app/workbench/latencies.h"
 #include "ui/models/workbench.h"
 #include "ui/views/main_window.h"
 
 namespace piper::app {
-
-struct Latencies {
-    int count = 0;
-    double p50_ms = 0.0, p95_ms = 0.0, max_ms = 0.0;
-};
 
 struct SliderBench {
     Latencies closed_form;  ///< mouse event delivered -> end of the paint that shows its value

@@ -18,15 +18,15 @@ ThreadExecutor::~ThreadExecutor() {
     for (auto& [topic, stop] : m_stop) stop.request_stop();
     for (auto& worker : m_workers) worker->thread.request_stop();
     for (auto& worker : m_workers) worker->thread.join();
-    m_network.clear();  // joins
+    m_own_threads.clear();  // joins
 }
 
 void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
     cancel(topic);
     Request request{topic, m_revision[topic], m_stop[topic], std::move(work)};
     ++m_open;
-    if (lane == Lane::Network) {
-        startNetwork(std::move(request));
+    if (lane == Lane::Network || lane == Lane::Long) {
+        startOwnThread(std::move(request));
         return;
     }
     Worker& worker = *m_workers[static_cast<std::size_t>(lane)];
@@ -37,13 +37,14 @@ void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
     worker.wake.notify_one();
 }
 
-void ThreadExecutor::startNetwork(Request request) {
-    std::erase_if(m_network, [](const NetworkThread& t) { return t.ended->load(); });
+void ThreadExecutor::startOwnThread(Request request) {
+    std::erase_if(m_own_threads, [](const OwnThread& t) { return t.ended->load(); });
     const auto ended = std::make_shared<std::atomic<bool>>(false);
-    m_network.push_back({ended, std::jthread([this, ended, request = std::move(request)]() mutable {
-                             execute(std::exchange(request, {}));  // its captures end here too
-                             *ended = true;
-                         })});
+    m_own_threads.push_back(
+        {ended, std::jthread([this, ended, request = std::move(request)]() mutable {
+             execute(std::exchange(request, {}));  // its captures end here too
+             *ended = true;
+         })});
 }
 
 void ThreadExecutor::cancel(const QString& topic) {

@@ -16,8 +16,8 @@
 
 namespace piper::app {
 
-/// The executor of the program: one thread for what follows the finger, one for what may take
-/// long, so that a search does not hold the sliders up, and one for each request to a network. Made
+/// The executor of the program: one thread for what follows the finger, one for files and the
+/// like, and one for each long computation and each request to a network. Made
 /// and destroyed on the window's thread.
 class ThreadExecutor final : public ui::Executor {
 public:
@@ -41,19 +41,19 @@ private:
         std::deque<Request> waiting;
         std::jthread thread;
     };
-    struct NetworkThread {
+    struct OwnThread {
         std::shared_ptr<std::atomic<bool>> ended;
         std::jthread thread;
     };
     void loop(Worker& worker, const std::stop_token& stop);
-    void startNetwork(Request request);
+    void startOwnThread(Request request);
     void execute(const Request& request);
     /// Runs on the window's thread when the request is still the newest of its topic.
     void deliver(const QString& topic, std::uint64_t revision, OnWindow done, bool last);
 
     ui::WindowQueue m_window;  ///< pending deliveries end with it
     std::array<std::unique_ptr<Worker>, 2> m_workers;
-    std::vector<NetworkThread> m_network;         ///< window's thread only
+    std::vector<OwnThread> m_own_threads;         ///< window's thread only
     std::map<QString, std::uint64_t> m_revision;  ///< window's thread only
     std::map<QString, std::stop_source> m_stop;   ///< window's thread only
     std::atomic<int> m_open = 0;

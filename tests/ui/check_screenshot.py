@@ -51,6 +51,9 @@ def check_bad_input(program):
         check_refused(program, ["--runs", "a", "--screenshot", png], 2, "--runs")
         check_refused(program, ["--screenshot", folder + "/none/x.png"], 3, "none/x.png")
         check_refused(program, ["--page", "plam"], 2, "'plan'")
+        check_refused(program, ["--screenshot", png, "--do", "Plan: Dance"], 2, "'Plan: Dance'")
+        check_refused(program, ["--report", "/proc/nowhere"], 3, "/proc/nowhere")
+        check_refused(program, ["--bench", "timeline"], 2, "--bench timeline")
 
 
 def main():

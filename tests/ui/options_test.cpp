@@ -27,6 +27,17 @@ TEST(WorkbenchOptions, ReadsEverything) {
     EXPECT_EQ(o.screenshot, QStringLiteral("s.png"));
 }
 
+TEST(WorkbenchOptions, CommandsAreDoneInTheirOrderAndTakeNoFile) {
+    const ParsedOptions parsed =
+        parse({"--do", "Plan: Undo", "--do", "Go to: Export", "a.piper", "--report", "out"});
+    ASSERT_FALSE(parsed.exit_status);
+    EXPECT_EQ(parsed.options.commands,
+              (QStringList{QStringLiteral("Plan: Undo"), QStringLiteral("Go to: Export")}));
+    EXPECT_EQ(parsed.options.workspace, QStringLiteral("a.piper"));
+    EXPECT_EQ(parsed.options.report, QStringLiteral("out"));
+    EXPECT_FALSE(parsed.options.theme) << "as last chosen";
+}
+
 TEST(WorkbenchOptions, OneRunIsShownBesideItsModel) {
     const ParsedOptions parsed = parse({"--runs", "x"});
     ASSERT_FALSE(parsed.exit_status);

@@ -6,15 +6,19 @@
 #include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPushButton>
+#include <QTabWidget>
 #include <QTableView>
 #include <QTest>
 #include <QWheelEvent>
 
+#include "core/base/csv.h"
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
+#include "ui/plots/curve_plot.h"
 #include "ui/plots/plans_plot.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/explore_page.h"
+#include "ui/views/export_page.h"
 #include "ui/views/schedule_page.h"
 #include "ui/views/theme.h"
 
@@ -100,6 +104,55 @@ TEST_F(Pages, TableAndPlotShowTheSamePlans) {
         [&] { return child<QLabel>(PageId::Explore, "why_not.answer")->text().contains(u'7'); }));
 }
 
+TEST_F(Pages, AHeatMapCellPutsTheSlidersThereOrSaysWhyNot) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Explore);
+    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(1);
+    auto* heat = child<QTableView>(PageId::Explore, "heat");
+    ASSERT_TRUE(waitFor([&] { return heat->isVisible(); }));
+    heat->setFocus();
+    const QModelIndex best = heat->currentIndex();
+    ASSERT_TRUE(best.isValid());
+    QTest::keyClick(heat, Qt::Key_Return);
+    EXPECT_EQ(m_workbench->plan.plan().layout, m_workbench->search.plans().planAt(0).plan.layout);
+    EXPECT_EQ(m_window->currentPage(), PageId::Explore);
+    QModelIndex empty;
+    for (int row = 0; row < heat->model()->rowCount(); ++row)
+        for (int column = 0; column < heat->model()->columnCount(); ++column)
+            if (heat->model()->index(row, column).data(HeatMapModel::PlanRole).toInt() < 0)
+                empty = heat->model()->index(row, column);
+    ASSERT_TRUE(empty.isValid());
+    heat->scrollTo(empty);
+    auto* answer = child<QLabel>(PageId::Explore, "why_not.answer");
+    const QString before = answer->text();
+    QTest::mouseClick(heat->viewport(), Qt::LeftButton, {}, heat->visualRect(empty).center());
+    EXPECT_TRUE(waitFor([&] { return answer->text() != before; }));
+    EXPECT_TRUE(answer->isVisible());
+}
+
+TEST_F(Pages, AClickOnACurvePutsTheSlidersThere) {
+    Plan plan = test::localPlan();
+    plan.global_batch_size = 8;
+    open(plan);
+    m_window->showPage(PageId::Explore);
+    child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(2);
+    auto* kind = child<QComboBox>(PageId::Explore, "curve.kind");
+    kind->setCurrentIndex(static_cast<int>(CurveKind::RoutingSkew));
+    QTest::mouseClick(child<QPushButton>(PageId::Explore, "curve.compute"), Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !m_workbench->curves.running(); }));
+    auto* points = child<QTableView>(PageId::Explore, "curve.points");
+    ASSERT_EQ(points->model()->rowCount(), 5);
+    QTest::mouseClick(points->viewport(), Qt::LeftButton, {},
+                      points->visualRect(points->model()->index(4, 0)).center());
+    EXPECT_EQ(m_workbench->plan.plan().routing_load.zipf_exponent, 1.0);
+    auto* plot =
+        points->window()->findChild<CurvePlot*>()->findChild<QWidget*>(QStringLiteral("plot"));
+    QTest::mouseClick(plot, Qt::LeftButton, {}, QPoint(plot->width() / 6, plot->height() / 2));
+    EXPECT_EQ(m_workbench->plan.plan().routing_load.kind, RoutingLoadKind::Uniform);
+}
+
 TEST_F(Pages, ACancelledSearchStops) {
     open(test::clusterPlan());
     m_window->showPage(PageId::Explore);
@@ -119,6 +172,59 @@ TEST_F(Pages, APlanForOtherDevicesCannotBeRunHereAndSaysWhy) {
     ASSERT_TRUE(settled());  // the session of this machine is open
     m_workbench->plan.setPlan(test::localPlan());
     EXPECT_TRUE(child<QPushButton>(PageId::Runs, "run")->isEnabled());
+}
+
+TEST_F(Pages, TheReportHasEveryPartAndNeedsNoOtherFile) {
+    open(test::clusterPlan());
+    m_workbench->pinned.pin();
+    m_window->showPage(PageId::Explore);
+    pageAs<ExplorePage>(PageId::Explore)->startSearch();
+    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    m_window->showPage(PageId::Export);
+    const auto into = m_directory.path() / "report";
+    pageAs<ExportPage>(PageId::Export)->saveReport(QString::fromStdString(into.string()));
+    auto* said = child<QLabel>(PageId::Export, "export.saved");
+    ASSERT_TRUE(waitFor([&] { return said->text().contains(QStringLiteral("report.html")); }))
+        << said->text().toStdString();
+    const std::string html = piper::test::readText(into / "report.html");
+    for (const char* part : {"In short", "Memory of each stage", "Time of each phase",
+                             "Roofline of GEMMs and links", "Ranks on nodes", "Plans beside it",
+                             "The search", "Mixtral-8x7B", "tokens/s", "data:image/png;base64"})
+        EXPECT_NE(html.find(part), std::string::npos) << part;
+    EXPECT_EQ(html.find("src=\"http"), std::string::npos);
+    for (const char* name :
+         {"memory", "phases", "roofline_gemms", "roofline_links", "ranks", "pareto"}) {
+        const QImage picture(QString::fromStdString((into / name).string() + ".png"));
+        EXPECT_GT(test::numColours(picture), 8) << name;
+    }
+    EXPECT_EQ(piper::test::readText(into / "report.pdf").substr(0, 5), "%PDF-");
+    // The plan comes back as it was.
+    const Result<Plan> plan = readPlanFile(QString::fromStdString((into / "plan.json").string()));
+    ASSERT_TRUE(plan.ok()) << plan.error().text();
+    EXPECT_EQ(plan->layout, m_workbench->plan.plan().layout);
+    const Result<CsvTable> plans =
+        CsvTable::parse(piper::test::readText(into / "plans.csv"), "plans.csv");
+    ASSERT_TRUE(plans.ok()) << plans.error().text();
+    EXPECT_EQ(static_cast<int>(plans->size()), m_workbench->search.plans().rowCount());
+    const Result<CsvTable> metrics =
+        CsvTable::parse(piper::test::readText(into / "metrics.csv"), "metrics.csv");
+    ASSERT_TRUE(metrics.ok());
+    EXPECT_NEAR(numberIn(metrics->at(0, "value")).value_or(0.0),
+                m_workbench->plan.prediction()->mfu, 1e-8);
+}
+
+TEST_F(Pages, AReportThatCannotBeWrittenSaysSo) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Export);
+    auto* said = child<QLabel>(PageId::Export, "export.saved");
+    pageAs<ExportPage>(PageId::Export)->saveReport(QStringLiteral("/proc/nowhere"));
+    EXPECT_TRUE(waitFor([&] { return said->text().contains(QStringLiteral("/proc/nowhere")); }));
+    Plan broken = test::clusterPlan();
+    broken.layout.ep = 7;
+    m_workbench->plan.setPlan(broken);
+    pageAs<ExportPage>(PageId::Export)
+        ->saveReport(QString::fromStdString(m_directory.path().string()));
+    EXPECT_TRUE(waitFor([&] { return said->text().contains(QStringLiteral("7")); }));
 }
 
 TEST_F(Pages, AnUnreadableWorkspaceIsNamed) {

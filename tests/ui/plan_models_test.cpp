@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tests/support/paths.h"
 #include "tests/ui/example_plan.h"
 #include "ui/models/pinned_plans_model.h"
 #include "ui/models/plan_summary.h"
 #include "ui/models/plan_view_model.h"
+#include "ui/models/rank_map.h"
+#include "ui/models/ranked_plans_model.h"
+#include "ui/models/roofline_model.h"
 
 namespace piper::ui {
 namespace {
@@ -267,6 +271,71 @@ TEST_F(PlanModels, PinnedPlansStandBesideTheOneAtHand) {
     model.setPlan(broken);
     EXPECT_FALSE(pins.canPin());
     EXPECT_EQ(pins.data(pins.index(0, 0), Qt::DisplayRole).toString(), QStringLiteral("–"));
+}
+
+TEST(RankMap, ShowsEachRankOnItsNodeAndInBothGrids) {
+    Plan plan = test::clusterPlan();
+    plan.cluster.nodes = 2;
+    plan.cluster.devices_per_node = 4;
+    plan.layout = {.tp = 2, .sp = true, .cp = 1, .pp = 2, .vpp = 1, .ep = 2, .etp = 1, .dp = 2};
+    const RankMap map(plan);
+    EXPECT_EQ(map.dump().toStdString(),
+              "Nodes (devices of a node)\n"
+              "  node 0: 0 1 2 3\n"
+              "  node 1: 4 5 6 7\n"
+              "Dense grid: tp 2 × cp 1 × dp 2 × pp 2 (dp down, cp and tp across)\n"
+              "  stage 0: 0 1 / 2 3\n"
+              "  stage 1: 4 5 / 6 7\n"
+              "Expert grid: etp 1 × ep 2 × edp 2 × pp 2 (edp down, ep and etp across)\n"
+              "  stage 0: 0 1 / 2 3\n"
+              "  stage 1: 4 5 / 6 7\n");
+    EXPECT_EQ(map.group(RankId(std::int32_t{5}), "dp").size(), 2U);
+    EXPECT_TRUE(map.describe(RankId(std::int32_t{5}), "pp")
+                    .contains(QStringLiteral("Rank 5: node 1, device 1")));
+    EXPECT_TRUE(map.describe(RankId(std::int32_t{5}), "pp")
+                    .contains(QStringLiteral("its pp group: 2 ranks on 2 nodes")));
+}
+
+TEST(RankMap, NoRankIsLostWhateverTheOrder) {
+    Plan plan = test::clusterPlan();
+    for (const char* order : {"tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp"}) {
+        plan.rank_order = order;
+        const RankMap map(plan);
+        for (const RankPicture& picture : map.pictures()) {
+            std::set<RankId> seen;
+            for (const RankBlock& block : picture.blocks)
+                seen.insert(block.ranks.begin(), block.ranks.end());
+            EXPECT_EQ(static_cast<std::int64_t>(seen.size()), map.world())
+                << order << ": " << picture.title.toStdString();
+        }
+    }
+}
+
+TEST(RooflineModel, ShowsEveryGemmAndLinkWithItsEvidence) {
+    Result<Roofline> found = roofline(test::clusterPlan());
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    RooflineModel model;
+    model.setRoofline(std::move(found).value());
+    ASSERT_GT(model.numGemms(), 5);
+    ASSERT_GT(model.rowCount(), model.numGemms());
+    EXPECT_EQ(model.gemmPoints().size() + model.linkPoints().size(),
+              static_cast<std::size_t>(model.rowCount()));
+    const QString table = tableText(model);
+    EXPECT_TRUE(table.contains(QStringLiteral("Expert, forward\t"))) << table.toStdString();
+    EXPECT_TRUE(table.contains(QStringLiteral("Dispatch, dispatch\t"))) << table.toStdString();
+    for (int row = 0; row < model.rowCount(); ++row) {
+        EXPECT_FALSE(model.index(row, RooflineModel::EvidenceColumn)
+                         .data(Qt::DisplayRole)
+                         .toString()
+                         .isEmpty());
+        EXPECT_TRUE(model.index(row, RooflineModel::Rate)
+                        .data(Qt::DisplayRole)
+                        .toString()
+                        .endsWith(QStringLiteral("/s")));
+    }
+    for (const RoofPoint& p : model.gemmPoints()) EXPECT_LE(p.rate, p.roof * 1.0001);
+    model.clear();
+    EXPECT_EQ(model.rowCount(), 0);
 }
 
 TEST(NearestLegal, GoesByRatio) {

@@ -17,6 +17,7 @@
 #include "ui/models/phase_colours.h"
 #include "ui/views/choice_control.h"
 #include "ui/views/knob_control.h"
+#include "ui/views/rank_map_view.h"
 #include "ui/views/theme.h"
 #include "ui/views/widgets.h"
 
@@ -99,6 +100,53 @@ TEST_F(PlanPageTest, APinnedPlanIsShownBesideAndTakenBackByADoubleClick) {
     EXPECT_EQ(m_workbench->plan.plan().layout.pp, 4);
     QTest::keyClick(pins, Qt::Key_Delete);
     EXPECT_FALSE(pins->isVisibleTo(page()));
+}
+
+TEST_F(PlanPageTest, ARankIsChosenByClickAndKeyAndItsGroupIsNamed) {
+    open(test::clusterPlan());
+    page()->showAnswer(PlanPage::Answer::Ranks);
+    auto* ranks = child<RankMapView>(PageId::Plan, "ranks");
+    auto* words = child<QLabel>(PageId::Plan, "ranks.words");
+    ASSERT_TRUE(ranks->map().has_value());
+    // The same rank is found in the expert grid, far from where it is on the nodes.
+    const RankId rank(std::int32_t{42});
+    QTest::mouseClick(ranks, Qt::LeftButton, {}, ranks->cellOf(2, rank));
+    EXPECT_EQ(ranks->selected(), rank);
+    EXPECT_TRUE(words->text().startsWith(QStringLiteral("Rank 42: node 5, device 2")))
+        << words->text().toStdString();
+    QTest::keyClick(ranks, Qt::Key_Right);
+    QTest::keyClick(ranks, Qt::Key_Up);
+    EXPECT_EQ(ranks->selected().value, 35);
+    child<QComboBox>(PageId::Plan, "ranks.dimension")->setCurrentText(QStringLiteral("PP"));
+    EXPECT_TRUE(words->text().contains(QStringLiteral("its pp group: 4 ranks on 4 nodes")))
+        << words->text().toStdString();
+    m_workbench->plan.setKnob(Knob::Pp, 8);
+    EXPECT_TRUE(words->text().contains(QStringLiteral("its pp group: 8 ranks")))
+        << words->text().toStdString();
+}
+
+TEST_F(PlanPageTest, TheRooflineFollowsThePlan) {
+    open(test::clusterPlan());
+    page()->showAnswer(PlanPage::Answer::Roofline);
+    auto* table = child<QTableView>(PageId::Plan, "roofline");
+    EXPECT_GT(table->model()->rowCount(), 10);
+    EXPECT_FALSE(tableText(*table->model()).contains(QStringLiteral("TP communication")));
+    m_workbench->plan.setKnob(Knob::Tp, 2);
+    EXPECT_TRUE(tableText(*table->model()).contains(QStringLiteral("TP communication")));
+    Plan broken = test::clusterPlan();
+    broken.layout.ep = 7;
+    m_workbench->plan.setPlan(broken);
+    EXPECT_EQ(table->model()->rowCount(), 0);
+}
+
+TEST_F(PlanPageTest, ASmallWindowShowsEveryPhase) {
+    open(test::clusterPlan());
+    m_window->resize(1200, 760);
+    ASSERT_TRUE(settled());
+    const auto* phases = page()->findChild<PhaseShareView*>();
+    ASSERT_NE(phases, nullptr);
+    EXPECT_GE(phases->height(), phases->minimumSizeHint().height());
+    EXPECT_LE(phases->mapTo(m_window.get(), QPoint(0, phases->height())).y(), m_window->height());
 }
 
 TEST_F(PlanPageTest, ADroppedConfigBecomesTheModel) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "tests/ui/example_plan.h"
+#include "ui/models/curves_view_model.h"
 #include "ui/models/plans_filter_model.h"
 #include "ui/models/search_view_model.h"
+#include "ui/models/text_format.h"
 
 namespace piper::ui {
 namespace {
@@ -95,6 +97,129 @@ TEST_F(SearchModels, WhyNotNamesTheRuleTheMemoryOrTheTerm) {
     EXPECT_NE(answer("pp=8 ep=8").find("more than the best plan's"), std::string::npos)
         << answer("pp=8 ep=8");
     EXPECT_NE(answer("pq=8").find("pq"), std::string::npos);
+}
+
+TEST_F(SearchModels, TheHeatMapHoldsTheBestPlanOfEachPairOfValues) {
+    HeatMapModel& heat = search.heatMap();
+    heat.setDimensions(RankedPlansModel::Ep, RankedPlansModel::Pp);
+    ASSERT_GT(heat.rowCount(), 1);
+    ASSERT_GT(heat.columnCount(), 1);
+    int filled = 0, counted = 0;
+    for (int row = 0; row < heat.rowCount(); ++row)
+        for (int column = 0; column < heat.columnCount(); ++column) {
+            const QModelIndex cell = heat.index(row, column);
+            const int plan = cell.data(HeatMapModel::PlanRole).toInt();
+            const QString ep = heat.headerData(row, Qt::Vertical, Qt::DisplayRole).toString();
+            const QString pp = heat.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString();
+            const std::vector<int> there = rowsThat([&](const RankedPlan& r) {
+                return ep == QStringLiteral("EP %1").arg(r.plan.layout.ep) &&
+                       pp == QStringLiteral("PP %1").arg(r.plan.layout.pp);
+            });
+            counted += static_cast<int>(there.size());
+            if (plan < 0) {
+                EXPECT_TRUE(there.empty()) << ep.toStdString() << ' ' << pp.toStdString();
+                EXPECT_FALSE(cell.data(HeatMapModel::ShareRole).isValid());
+                continue;
+            }
+            ++filled;
+            // The plans stand best first.
+            ASSERT_FALSE(there.empty());
+            EXPECT_EQ(plan, there.front());
+            EXPECT_EQ(cell.data(Qt::DisplayRole).toString(),
+                      search.plans().cellText(plan, RankedPlansModel::Mfu));
+        }
+    EXPECT_EQ(counted, search.plans().rowCount()) << "no plan is lost";
+    EXPECT_GT(filled, 1);
+    EXPECT_EQ(heat.best().data(HeatMapModel::PlanRole).toInt(), 0);
+    EXPECT_EQ(heat.best().data(HeatMapModel::ShareRole).toDouble(), 1.0);
+    // Of times and memory the least is the best.
+    heat.setMeasure(RankedPlansModel::Memory);
+    const int least = heat.best().data(HeatMapModel::PlanRole).toInt();
+    for (int row = 0; row < search.plans().rowCount(); ++row)
+        EXPECT_GE(search.plans().number(row, RankedPlansModel::Memory),
+                  search.plans().number(least, RankedPlansModel::Memory));
+}
+
+TEST_F(SearchModels, AnEmptyCellAsksWhyNot) {
+    HeatMapModel& heat = search.heatMap();
+    heat.setDimensions(RankedPlansModel::Ep, RankedPlansModel::Schedule);
+    QModelIndex empty;
+    for (int row = 0; row < heat.rowCount(); ++row)
+        if (heat.index(row, 0).data(HeatMapModel::PlanRole).toInt() < 0) empty = heat.index(row, 0);
+    ASSERT_TRUE(empty.isValid()) << "one power of two beyond those found";
+    const QString asked = heat.asked(empty);
+    const QString ep = heat.headerData(empty.row(), Qt::Vertical, Qt::DisplayRole).toString();
+    EXPECT_TRUE(asked.contains(QString(ep).replace(QStringLiteral("EP "), QStringLiteral("ep="))))
+        << asked.toStdString();
+    search.askWhyNot(test::clusterPlan(), asked);
+    executor.runAll();
+    EXPECT_FALSE(search.whyNotText().contains(QStringLiteral("no value of")))
+        << search.whyNotText().toStdString();
+    EXPECT_GT(search.whyNotText().size(), 40) << search.whyNotText().toStdString();
+}
+
+class Curves : public ::testing::Test {
+protected:
+    Curves() { plan.global_batch_size = 8; }
+    /// "setting | first | second | has a plan", a line a point.
+    [[nodiscard]] std::string dump() const {
+        QString out;
+        for (int row = 0; row < curves.rowCount(); ++row) {
+            for (const int column : {0, 1, 2})
+                out += curves.index(row, column).data(Qt::DisplayRole).toString() +
+                       QStringLiteral(" | ");
+            out += curves.curve().points[static_cast<std::size_t>(row)].plan != nullptr
+                       ? QStringLiteral("plan\n")
+                       : QStringLiteral("none\n");
+        }
+        return out.toStdString();
+    }
+    Plan plan = test::localPlan();
+    ManualExecutor executor;
+    CurvesViewModel curves{executor};
+};
+
+TEST_F(Curves, SensitivityShowsTheBestPlanAndTheHeldOneAtEachValue) {
+    curves.start(CurveKind::RoutingSkew, plan);
+    EXPECT_TRUE(curves.running());
+    executor.runAll();
+    EXPECT_FALSE(curves.running());
+    ASSERT_EQ(curves.rowCount(), 5) << curves.status().toStdString();
+    const std::vector<CurvePoint>& points = curves.curve().points;
+    // At today's value the best plan is the held one; nowhere is it worse.
+    ASSERT_TRUE(points[0].first && points[0].second) << dump();
+    EXPECT_NEAR(*points[0].first, *points[0].second, 1e-6 * *points[0].first) << dump();
+    for (const CurvePoint& p : points) {
+        ASSERT_NE(p.plan, nullptr) << dump();
+        EXPECT_DOUBLE_EQ(*p.first, predict(*p.plan)->tokens_per_second_per_device);
+        EXPECT_GE(*p.first, p.second.value_or(0.0) * (1 - 1e-9)) << dump();
+    }
+    EXPECT_GT(*points[0].first, *points[4].first) << "skew costs" << dump();
+}
+
+TEST_F(Curves, CapacityShowsTheLargestModelOverTheDevices) {
+    curves.start(CurveKind::CapacityExperts, plan);
+    executor.runAll();
+    ASSERT_GE(curves.rowCount(), 2) << curves.status().toStdString();
+    const std::vector<CurvePoint>& points = curves.curve().points;
+    EXPECT_EQ(points.back().setting, countText(plan.cluster.numDevices()));
+    for (std::size_t i = 1; i < points.size(); ++i)
+        EXPECT_GE(points[i].first.value_or(0.0), points[i - 1].first.value_or(0.0)) << dump();
+    ASSERT_NE(points.back().plan, nullptr) << dump();
+    EXPECT_TRUE(validatePlan(*points.back().plan).empty());
+    EXPECT_FALSE(curves.curve().sentence.isEmpty());
+}
+
+TEST_F(Curves, WhatCannotBeAskedIsNamed) {
+    curves.start(CurveKind::Link, plan);  // one machine: no link joins nodes
+    executor.runAll();
+    EXPECT_EQ(curves.rowCount(), 0);
+    EXPECT_TRUE(curves.status().contains(QStringLiteral("no link that joins nodes")))
+        << curves.status().toStdString();
+    curves.start(CurveKind::RoutingSkew, plan);
+    curves.cancel();
+    executor.runAll();
+    EXPECT_EQ(curves.rowCount(), 0) << "what was cancelled says nothing any more";
 }
 
 }  // namespace

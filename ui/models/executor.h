@@ -18,9 +18,10 @@ namespace piper::ui {
 /// the window's thread.
 class Executor {
 public:
-    /// Network: what may wait for a host or for its user's answer; each such request has a thread
-    /// of its own, so that nobody waits for a host that does not answer.
-    enum class Lane { Interactive, Background, Network };
+    /// Network: what may wait for a host or for its user's answer. Long: what takes seconds, as
+    /// searches do. Each request of these two has a thread of its own, so that no file waits for a
+    /// search and nobody for a host that does not answer.
+    enum class Lane { Interactive, Background, Network, Long };
     using OnWindow = std::function<void()>;
     struct Context {
         std::stop_token stop;

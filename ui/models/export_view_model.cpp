@@ -2,11 +2,18 @@
 #include "ui/models/export_view_model.h"
 
 #include <QDir>
-#include <QSaveFile>
 
+#include "ui/models/file_io.h"
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
+
+std::span<const ExportTarget> exportTargets() {
+    static constexpr ExportTarget kTargets[] = {
+        ExportTarget::Megatron, ExportTarget::MegatronYaml, ExportTarget::DeepSpeed,
+        ExportTarget::XMoe,     ExportTarget::Torchtitan,   ExportTarget::Slurm};
+    return kTargets;
+}
 
 QString targetLabel(ExportTarget target) {
     switch (target) {
@@ -29,19 +36,9 @@ QString targetLabel(ExportTarget target) {
 Status saveExport(const Export& files, const QString& directory) {
     if (!QDir().mkpath(directory))
         return fail(ErrorCode::Io, "cannot make the directory {}", directory.toStdString());
-    for (const ExportedFile& file : files.files) {
-        QSaveFile out(QDir(directory).filePath(text(file.name)));
-        const auto size = static_cast<qint64>(file.content.size());
-        if (!out.open(QIODevice::WriteOnly) || out.write(file.content.data(), size) != size)
-            return fail(ErrorCode::Io, "cannot write {}: {}", out.fileName().toStdString(),
-                        out.errorString().toStdString());
-        if (file.executable)
-            out.setPermissions(out.permissions() | QFile::ExeOwner | QFile::ExeUser |
-                               QFile::ExeGroup);
-        if (!out.commit())
-            return fail(ErrorCode::Io, "cannot write {}: {}", out.fileName().toStdString(),
-                        out.errorString().toStdString());
-    }
+    for (const ExportedFile& file : files.files)
+        PIPER_TRY(
+            writeFile(QDir(directory).filePath(text(file.name)), file.content, file.executable));
     return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QObject>
+#include <span>
 
 #include "core/export/export.h"
 #include "ui/models/executor.h"
@@ -38,6 +39,8 @@ private:
     QString m_saved;
 };
 
+/// In the order of lists and menus.
+[[nodiscard]] std::span<const ExportTarget> exportTargets();
 [[nodiscard]] QString targetLabel(ExportTarget target);
 /// Writes every file below the directory, each through a temporary name and a rename.
 [[nodiscard]] Status saveExport(const Export& files, const QString& directory);

@@ -41,6 +41,19 @@ std::int64_t ShownRun::numEvents() const {
     return events;
 }
 
+QString ShownRun::label() const {
+    const QString kind =
+        run->kind == RunKind::Modelled ? QStringLiteral("Modelled") : QStringLiteral("Measured");
+    return run->name.empty() || text(run->name).compare(kind, Qt::CaseInsensitive) == 0
+               ? kind
+               : kind + QStringLiteral(" · ") + text(run->name);
+}
+
+double PairViewModel::numRanks() const {
+    return static_cast<double>(
+        std::max<std::size_t>(1, std::min(m_first.run->ranks.size(), m_second.run->ranks.size())));
+}
+
 ShownRun shownRun(Run run) {
     auto shared = std::make_shared<const Run>(std::move(run));
     return {shared, makeRunTimeline(*shared)};

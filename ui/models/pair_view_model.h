@@ -18,6 +18,8 @@ struct ShownRun {
     std::shared_ptr<TimelineSource> timeline;
     [[nodiscard]] bool empty() const { return run == nullptr; }
     [[nodiscard]] std::int64_t numEvents() const;
+    /// "Measured · run 3"; a run that is named after its kind says it once.
+    [[nodiscard]] QString label() const;
 };
 
 /// The two runs of the timeline and compare pages, A above B. A is the modelled run of B's own plan
@@ -32,6 +34,8 @@ public:
     [[nodiscard]] const ShownRun& second() const { return m_second; }
     /// Null unless both runs are there.
     [[nodiscard]] const Comparison* comparison() const { return m_comparison.get(); }
+    /// Of both runs there are at least so many ranks; at least 1. For two runs.
+    [[nodiscard]] double numRanks() const;
     [[nodiscard]] const QString& status() const { return m_status; }
 
     /// Names of runs in the workspace; an empty `a` takes the model of b's plan, an empty `b`

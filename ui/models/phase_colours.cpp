@@ -86,6 +86,21 @@ QColor runColour(int index, bool dark) {
     return pick(runs[index % 2], dark);
 }
 
+QColor heatColour(double share, bool dark) {
+    static const std::array<QColor, 3> light = {QColor(0xe8, 0xf0, 0xf7), QColor(0x8f, 0xbc, 0xe0),
+                                                QColor(0x1f, 0x57, 0x92)};
+    static const std::array<QColor, 3> night = {QColor(0x21, 0x2d, 0x3a), QColor(0x2f, 0x6f, 0xb0),
+                                                QColor(0xa9, 0xd3, 0xf0)};
+    const auto& scale = dark ? night : light;
+    const double at = 2.0 * std::clamp(share, 0.0, 1.0);
+    const std::size_t below = at < 1.0 ? 0 : 1;
+    const auto part = static_cast<float>(at - static_cast<double>(below));
+    const QColor &from = scale[below], &to = scale[below + 1];
+    const auto mix = [part](float a, float b) { return a + part * (b - a); };
+    return QColor::fromRgbF(mix(from.redF(), to.redF()), mix(from.greenF(), to.greenF()),
+                            mix(from.blueF(), to.blueF()));
+}
+
 QColor warningColour(bool dark) {
     return QColor(QLatin1String(dark ? "#e8875a" : "#b8431a"));
 }

@@ -18,6 +18,8 @@ namespace piper::ui {
 [[nodiscard]] QColor memoryTermColour(MemoryTerm term, bool dark);
 /// The first and second run of a comparison: modelled and measured.
 [[nodiscard]] QColor runColour(int index, bool dark);
+/// Of a heat map, from the worst (0) to the best value (1): from the page's colour to the accent.
+[[nodiscard]] QColor heatColour(double share, bool dark);
 [[nodiscard]] QColor warningColour(bool dark);
 [[nodiscard]] QColor goodColour(bool dark);
 

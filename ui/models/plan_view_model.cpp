@@ -2,16 +2,14 @@
 #include "ui/models/plan_view_model.h"
 
 #include <QDir>
-#include <QFile>
 #include <QFileInfo>
 
 #include "core/base/json.h"
+#include "ui/models/file_io.h"
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
 namespace {
-
-constexpr qint64 kLargestTextFile = 64 << 20;
 
 constexpr std::size_t kMostUndo = 200;
 
@@ -33,17 +31,6 @@ LegalTable legalTable(const Plan& plan, const std::stop_token& stop) {
 }
 
 }  // namespace
-
-Result<std::string> readFileText(const QString& path) {
-    QFile file(path);
-    if (!file.open(QIODevice::ReadOnly))
-        return fail(ErrorCode::Io, "cannot read {}: {}", path.toStdString(),
-                    file.errorString().toStdString());
-    if (file.size() > kLargestTextFile)
-        return fail(ErrorCode::InvalidInput, "{} has {} bytes; a text file of ours has at most {}",
-                    path.toStdString(), file.size(), kLargestTextFile);
-    return file.readAll().toStdString();
-}
 
 Result<Plan> readPlanFile(const QString& path) {
     const std::string where = path.toStdString();

@@ -92,9 +92,6 @@ private:
     std::optional<Knob> m_dragged;            ///< the last change was a movement of this knob
 };
 
-/// The whole text of a file; InvalidInput or Io otherwise. For use on the executor.
-[[nodiscard]] Result<std::string> readFileText(const QString& path);
-
 /// A plan file with the model and cluster files it names, relative to itself. For the executor.
 [[nodiscard]] Result<Plan> readPlanFile(const QString& path);
 

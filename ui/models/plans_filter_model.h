@@ -32,6 +32,7 @@ Q_SIGNALS:
 
 protected:
     [[nodiscard]] bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
+    [[nodiscard]] bool lessThan(const QModelIndex& left, const QModelIndex& right) const override;
 
 private:
     enum class Comparison { Less, LessEqual, Equal, NotEqual, GreaterEqual, Greater };
@@ -48,6 +49,7 @@ private:
     [[nodiscard]] bool contains(int row, const QString& word) const;
     void filterChanged();
 
+    const RankedPlansModel& m_plans;
     std::vector<Condition> m_conditions;
     std::vector<QString> m_words;
     std::optional<std::set<int>> m_brushed;

@@ -45,7 +45,7 @@ QString limitText(const Prediction& p) {
            percentText(p.bottlenecks.front().share_of_step, 0);
 }
 
-double number(const RankedPlan& r, int row, int column) {
+double numberOf(const RankedPlan& r, int row, int column) {
     const Layout& l = r.plan.layout;
     switch (column) {
         case RankedPlansModel::Rank:
@@ -89,8 +89,7 @@ double number(const RankedPlan& r, int row, int column) {
     }
 }
 
-QString cellText(const RankedPlan& r, int row, int column) {
-    const double v = number(r, row, column);
+QString textOf(const RankedPlan& r, double v, int column) {
     switch (column) {
         case RankedPlansModel::Mfu:
         case RankedPlansModel::Bubble:
@@ -116,7 +115,16 @@ QString cellText(const RankedPlan& r, int row, int column) {
 void RankedPlansModel::setPlans(std::vector<RankedPlan> plans) {
     beginResetModel();
     m_plans = std::move(plans);
+    m_numbers.resize(m_plans.size());
+    for (std::size_t row = 0; row < m_plans.size(); ++row)
+        for (std::size_t column = 0; column < ColumnCount; ++column)
+            m_numbers[row][column] =
+                numberOf(m_plans[row], static_cast<int>(row), static_cast<int>(column));
     endResetModel();
+}
+
+QString RankedPlansModel::cellText(int row, int column) const {
+    return textOf(planAt(row), number(row, column), column);
 }
 
 int RankedPlansModel::rowCount(const QModelIndex& parent) const {
@@ -129,13 +137,12 @@ int RankedPlansModel::columnCount(const QModelIndex& parent) const {
 
 QVariant RankedPlansModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid()) return {};
-    const RankedPlan& row = planAt(index.row());
-    if (role == Qt::DisplayRole) return cellText(row, index.row(), index.column());
-    if (role == Qt::UserRole) return number(row, index.row(), index.column());
+    if (role == Qt::DisplayRole) return cellText(index.row(), index.column());
+    if (role == Qt::UserRole) return number(index.row(), index.column());
     if (role == Qt::TextAlignmentRole)
         return QVariant(Qt::AlignVCenter |
                         (isText(index.column()) ? Qt::AlignLeft : Qt::AlignRight));
-    if (role == Qt::ToolTipRole) return bottleneckText(row.prediction);
+    if (role == Qt::ToolTipRole) return bottleneckText(planAt(index.row()).prediction);
     return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <array>
 #include <vector>
 
 #include "core/search/search.h"
@@ -40,6 +41,11 @@ public:
     [[nodiscard]] const RankedPlan& planAt(int row) const {
         return m_plans[static_cast<std::size_t>(row)];
     }
+    /// What a cell is sorted by, in the unit of core; and what it says.
+    [[nodiscard]] double number(int row, int column) const {
+        return m_numbers[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
+    }
+    [[nodiscard]] QString cellText(int row, int column) const;
 
     [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
     [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
@@ -49,6 +55,7 @@ public:
 
 private:
     std::vector<RankedPlan> m_plans;
+    std::vector<std::array<double, ColumnCount>> m_numbers;  ///< of every cell: sorting asks often
 };
 
 /// Why the other layouts lost.

@@ -85,7 +85,7 @@ void SearchViewModel::start(const Plan& base, std::vector<std::string> fixed, Ob
     m_running = true;
     m_fraction = 0.0;
     m_status = QStringLiteral("Searching…");
-    m_executor.submit(kTopic, Executor::Lane::Background,
+    m_executor.submit(kTopic, Executor::Lane::Long,
                       [space = std::move(space), parallel_for = m_parallel_for,
                        this](const Executor::Context& context) -> Executor::OnWindow {
                           auto result = std::make_shared<Result<SearchResult>>(

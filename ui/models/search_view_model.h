@@ -6,6 +6,7 @@
 #include "core/search/search.h"
 #include "core/search/why_not.h"
 #include "ui/models/executor.h"
+#include "ui/models/heat_map_model.h"
 #include "ui/models/ranked_plans_model.h"
 
 namespace piper::ui {
@@ -19,6 +20,7 @@ public:
     void setParallelFor(ParallelFor parallel_for) { m_parallel_for = std::move(parallel_for); }
 
     [[nodiscard]] RankedPlansModel& plans() { return m_plans; }
+    [[nodiscard]] HeatMapModel& heatMap() { return m_heat_map; }
     [[nodiscard]] RejectionsModel& rejections() { return m_rejections; }
     [[nodiscard]] bool running() const { return m_running; }
     /// One sentence: what is going on or what was found.
@@ -47,6 +49,7 @@ private:
     Executor& m_executor;
     ParallelFor m_parallel_for = sequentialFor();
     RankedPlansModel m_plans;
+    HeatMapModel m_heat_map{m_plans};
     RejectionsModel m_rejections;
     bool m_running = false;
     double m_fraction = 0.0;

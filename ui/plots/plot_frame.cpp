@@ -38,6 +38,11 @@ void PlotFrame::setTitle(const QString& title) {
     m_plot->setAccessibleName(title);
 }
 
+void PlotFrame::drawNow(double device_pixel_ratio) {
+    m_plot->setBufferDevicePixelRatio(device_pixel_ratio);
+    m_plot->replot(QCustomPlot::rpImmediateRefresh);
+}
+
 bool PlotFrame::dark() const {
     return palette().color(QPalette::Window).lightnessF() < 0.5F;
 }

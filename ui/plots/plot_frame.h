@@ -15,6 +15,8 @@ public:
     PlotFrame(const QString& title, QWidget* parent);
 
     void setTitle(const QString& title);
+    /// Draws what is to be drawn now, so sharp: for a picture of a plot that is not shown.
+    void drawNow(double device_pixel_ratio);
 
 protected:
     [[nodiscard]] QCustomPlot& plot() { return *m_plot; }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kZoomKey = 0.8;
 constexpr double kPanKey = 0.12;
+constexpr double kScrollKey = 40.0;  ///< pixels
 constexpr double kClickPixels = 4.0;
 constexpr double kMarkPixels = 5.0;  ///< a mark this near is the one meant
 
@@ -37,31 +38,17 @@ int keyByPlace(const QKeyEvent& event) {
 
 }  // namespace
 
-const std::vector<std::pair<const char*, const char*>>& TimelineCanvas::keyHelp() {
-    static const std::vector<std::pair<const char*, const char*>> kHelp = {
-        {"W S, Ctrl+wheel", "zoom at the middle, at the pointer"},
-        {"A D, right-drag, Shift+wheel", "pan"},
-        {"wheel, arrows", "scroll rows"},
-        {"drag", "select time and rows: sums in the table below"},
-        {"Shift+drag", "measure a stretch of time"},
-        {"click", "choose an event: its numbers below"},
-        {". ,", "next, previous event on its row"},
-        {"/", "search by name; Enter next, Shift+Enter previous"},
-        {"F", "fit what is selected, measured or chosen; else all"},
-        {"Backspace, Ctrl+Z", "undo a zoom"},
-        {"M", "mark at the pointer; again: remove; Shift+M: remove all"},
-        {"C, click on a rank", "fold a rank to one row; Shift+C: all"},
-        {"P", "pin the row under the pointer to the top"},
-        {"Esc", "clear"},
-        {"?", "this help"}};
-    return kHelp;
+QKeyCombination TimelineCanvas::keyOf(const QKeyEvent& event) {
+    return meantKey(keyByPlace(event), event.modifiers());
 }
 
-TimelineCanvas::TimelineCanvas(Executor& executor, const QString& topic, QWidget* parent)
-    : ImGuiWidget(parent), m_model(executor, topic) {
+TimelineCanvas::TimelineCanvas(Executor& executor, const TimelineKeys& keys, const QString& topic,
+                               QWidget* parent)
+    : ImGuiWidget(parent), m_keys(keys), m_model(executor, topic) {
     setMinimumHeight(160);
     setAccessibleName(QStringLiteral("Timeline"));
     const auto repaint = [this] { update(); };
+    connect(&keys, &TimelineKeys::changed, this, repaint);
     connect(&m_model, &TimelineViewModel::pictureChanged, this, repaint);
     connect(&m_model, &TimelineViewModel::eventHovered, this, repaint);
     connect(&m_model, &TimelineViewModel::eventChosen, this, &TimelineCanvas::showChosen);
@@ -183,82 +170,91 @@ void TimelineCanvas::escape() {
     m_model.clearChosen();
 }
 
-bool TimelineCanvas::handleViewKey(int key) {
-    const double zoom = key == Qt::Key_W ? kZoomKey : key == Qt::Key_S ? 1 / kZoomKey : 1.0;
-    const double pan = key == Qt::Key_A || key == Qt::Key_Left    ? -kPanKey
-                       : key == Qt::Key_D || key == Qt::Key_Right ? kPanKey
-                                                                  : 0.0;
-    if (zoom == 1.0 && pan == 0.0) return false;
+void TimelineCanvas::moveView(double zoom, double pan) {
     m_view.remember();
     m_view.zoom(zoom, 0.5);
     m_view.pan(pan);
-    return true;
 }
 
-bool TimelineCanvas::handleKey(int key, bool shift) {
-    const PaintedStrip* strip = stripAt(m_last.y());
-    switch (key) {
-        case Qt::Key_Up:
-            scrollRows(-40);
-            return true;
-        case Qt::Key_Down:
-            scrollRows(40);
-            return true;
-        case Qt::Key_F:
+void TimelineCanvas::foldAt(const PaintedStrip* strip) {
+    if (strip == nullptr) return;
+    RowLayout& layout = m_layouts[strip->pane];
+    layout.toggleFold(layout.strips()[strip->strip].rank);
+}
+
+void TimelineCanvas::pinAt(const PaintedStrip* strip) {
+    if (strip == nullptr) return;
+    RowLayout& layout = m_layouts[strip->pane];
+    layout.togglePin(layout.strips()[strip->strip].rows.front());
+}
+
+void TimelineCanvas::perform(TimelineCommand command) {
+    switch (command) {
+        case TimelineCommand::ZoomIn:
+        case TimelineCommand::ZoomOut:
+            moveView(command == TimelineCommand::ZoomIn ? kZoomKey : 1 / kZoomKey, 0.0);
+            break;
+        case TimelineCommand::Earlier:
+        case TimelineCommand::Later:
+            moveView(1.0, command == TimelineCommand::Later ? kPanKey : -kPanKey);
+            break;
+        case TimelineCommand::RowsUp:
+        case TimelineCommand::RowsDown:
+            scrollRows(command == TimelineCommand::RowsDown ? kScrollKey : -kScrollKey);
+            break;
+        case TimelineCommand::Fit:
             fitChosen();
-            return true;
-        case Qt::Key_Backspace:
+            break;
+        case TimelineCommand::UndoZoom:
             (void)m_view.undo();
-            return true;
-        case Qt::Key_Period:
-        case Qt::Key_Comma:
-            m_model.chooseNeighbour(key == Qt::Key_Period);
-            return true;
-        case Qt::Key_Slash:
+            break;
+        case TimelineCommand::NextEvent:
+        case TimelineCommand::PreviousEvent:
+            m_model.chooseNeighbour(command == TimelineCommand::NextEvent);
+            break;
+        case TimelineCommand::Search:
             Q_EMIT searchWanted();
-            return true;
-        case Qt::Key_M:
-            if (shift)
-                m_marks.clear();
-            else
-                toggleMark(nsAt(std::max(m_last.x(), kGutter)));
-            return true;
-        case Qt::Key_C:
-            if (shift)
-                for (RowLayout& layout : m_layouts) layout.toggleAll();
-            else if (strip != nullptr)
-                m_layouts[strip->pane].toggleFold(
-                    m_layouts[strip->pane].strips()[strip->strip].rank);
-            return true;
-        case Qt::Key_P:
-            if (strip != nullptr)
-                m_layouts[strip->pane].togglePin(
-                    m_layouts[strip->pane].strips()[strip->strip].rows.front());
-            return true;
-        case Qt::Key_Question:
-            m_help = !m_help;
-            return true;
-        case Qt::Key_Escape:
+            break;
+        case TimelineCommand::Mark:
+            toggleMark(nsAt(std::max(m_last.x(), kGutter)));
+            break;
+        case TimelineCommand::ClearMarks:
+            m_marks.clear();
+            break;
+        case TimelineCommand::Fold:
+            foldAt(stripAt(m_last.y()));
+            break;
+        case TimelineCommand::FoldAll:
+            for (RowLayout& layout : m_layouts) layout.toggleAll();
+            break;
+        case TimelineCommand::Pin:
+            pinAt(stripAt(m_last.y()));
+            break;
+        case TimelineCommand::Clear:
             escape();
-            return true;
-        default:
-            return handleViewKey(key);
+            break;
+        case TimelineCommand::Help:
+            m_help = !m_help;
+            break;
     }
+    update();
+}
+
+/// A bound key is the canvas's, whatever the window does with it elsewhere.
+bool TimelineCanvas::event(QEvent* event) {
+    if (event->type() == QEvent::ShortcutOverride &&
+        m_keys.find(keyOf(*static_cast<QKeyEvent*>(event)))) {
+        event->accept();
+        return true;
+    }
+    return ImGuiWidget::event(event);
 }
 
 void TimelineCanvas::keyPressEvent(QKeyEvent* event) {
-    if (event->matches(QKeySequence::Undo)) {
-        (void)m_view.undo();
-        update();
-        return;
-    }
-    const bool modified = event->modifiers() & (Qt::ControlModifier | Qt::AltModifier);
-    const bool shift = event->modifiers() & Qt::ShiftModifier;
-    if (modified || !handleKey(keyByPlace(*event), shift)) {
+    if (const auto command = m_keys.find(keyOf(*event)))
+        perform(*command);
+    else
         ImGuiWidget::keyPressEvent(event);
-        return;
-    }
-    update();
 }
 
 void TimelineCanvas::mousePressEvent(QMouseEvent* event) {
@@ -292,7 +288,7 @@ void TimelineCanvas::click(QPointF at) {
     const PaintedStrip* strip = stripAt(at.y());
     m_measured.reset();
     if (at.x() < kGutter && strip != nullptr) {
-        m_layouts[strip->pane].toggleFold(m_layouts[strip->pane].strips()[strip->strip].rank);
+        foldAt(strip);
     } else if (m_hover) {
         m_model.choose(m_hover->pane, m_hover->row, m_hover->block);
     } else {

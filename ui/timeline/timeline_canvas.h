@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ui/models/timeline_keys.h"
 #include "ui/models/timeline_view_model.h"
 #include "ui/timeline/imgui_widget.h"
 #include "ui/timeline/row_layout.h"
@@ -13,12 +14,13 @@
 namespace piper::ui {
 
 /// Runs above each other with one coupled zoom: ranks and lanes as rows, events coloured by phase.
-/// keyHelp() says what keys and mouse do.
+/// TimelineKeys says what keys do.
 class TimelineCanvas : public ImGuiWidget {
     Q_OBJECT
 public:
-    /// `topic`: its own on the executor.
-    TimelineCanvas(Executor& executor, const QString& topic, QWidget* parent = nullptr);
+    /// `topic`: its own on the executor. The keys outlive the canvas.
+    TimelineCanvas(Executor& executor, const TimelineKeys& keys, const QString& topic,
+                   QWidget* parent = nullptr);
 
     void setPanes(std::vector<TimelinePane> panes);
     [[nodiscard]] const std::vector<TimelinePane>& panes() const { return m_model.panes(); }
@@ -42,8 +44,12 @@ public:
     /// The next event whose name holds `text`, from the chosen one or the left border on.
     void search(const QString& text, bool forward);
 
-    /// Keys and mouse, "KEY" and what it does.
-    [[nodiscard]] static const std::vector<std::pair<const char*, const char*>>& keyHelp();
+    /// What its key does. Fold, pin and mark act where the pointer was last.
+    void perform(TimelineCommand command);
+    [[nodiscard]] bool showsHelp() const { return m_help; }
+
+    /// The key that an event means, as keys are bound and looked up: W, A, S and D by their place.
+    [[nodiscard]] static QKeyCombination keyOf(const QKeyEvent& event);
 
 Q_SIGNALS:
     void searchWanted();
@@ -51,6 +57,7 @@ Q_SIGNALS:
 protected:
     void drawFrame() override;
     [[nodiscard]] QColor background() const override;
+    bool event(QEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
     void mouseMoveEvent(QMouseEvent* event) override;
@@ -75,8 +82,9 @@ private:
     [[nodiscard]] double nsAt(double x) const { return m_view.toNs(shareAt(x)); }
     [[nodiscard]] const PaintedStrip* stripAt(double y) const;
     void scrollRows(double pixels);
-    [[nodiscard]] bool handleKey(int key, bool shift);
-    [[nodiscard]] bool handleViewKey(int key);
+    void moveView(double zoom, double pan);
+    void foldAt(const PaintedStrip* strip);
+    void pinAt(const PaintedStrip* strip);
     void fitChosen();
     void toggleMark(double ns);
     void escape();
@@ -86,6 +94,7 @@ private:
     void hoverOver(const std::optional<Hover>& hover);
     void showChosen();
 
+    const TimelineKeys& m_keys;
     TimelineViewModel m_model;
     TimelineViewport m_view;
     std::vector<RowLayout> m_layouts;     ///< [pane]

@@ -334,10 +334,13 @@ void TimelinePainter::paintMarks() {
 
 void TimelinePainter::paintHelp() {
     if (!m_canvas.m_help) return;
-    constexpr double kKeys = 230.0, kWidth = 640.0, kLine = 21.0;
+    constexpr double kKeys = 200.0, kWidth = 600.0;
     m_list = ImGui::GetForegroundDrawList();
-    const auto& help = TimelineCanvas::keyHelp();
-    const double height = kLine * static_cast<double>(help.size()) + 24;
+    const auto help = m_canvas.m_keys.help();
+    // All lines are shown, closer together on a low canvas.
+    const double line =
+        std::clamp((m_canvas.height() - 32.0) / static_cast<double>(help.size()), 13.0, 21.0);
+    const double height = line * static_cast<double>(help.size()) + 24;
     const double left = std::max(4.0, (m_canvas.width() - kWidth) / 2);
     const double top = std::max(4.0, (m_canvas.height() - height) / 2);
     const double right = std::min(left + kWidth, m_canvas.width() - 4.0);
@@ -348,7 +351,7 @@ void TimelinePainter::paintHelp() {
     for (const auto& [key, what] : help) {
         text(left + 16, y, m_colours.text, key, left + kKeys);
         text(left + kKeys, y, m_colours.faint, what, right - 8);
-        y += kLine;
+        y += line;
     }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QWidget>
-#include <array>
 
 #include "ui/models/comparison_model.h"
 #include "ui/models/workbench.h"
@@ -13,7 +12,7 @@ class QTableView;
 
 namespace piper::ui {
 
-class GroupedBarsPlot;
+class ComparePlots;
 
 /// Two runs side by side: bars per topic, every difference in a table, where the step's time went.
 class ComparePage : public QWidget {
@@ -25,13 +24,10 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
-    static constexpr std::array kPlotTopics = {CompareTopic::Time, CompareTopic::Memory,
-                                               CompareTopic::Flops, CompareTopic::Bandwidth};
     QWidget* makeChoice();
     void takeHistory();
     void choose();
     void take();
-    void fillPlot(std::size_t index, const Comparison& comparison, double ranks);
     void showLegend();
 
     Workbench& m_workbench;
@@ -40,7 +36,7 @@ private:
     QComboBox* m_b = nullptr;
     QLabel* m_legend = nullptr;
     QLabel* m_sentence = nullptr;
-    std::array<GroupedBarsPlot*, 4> m_plots{};
+    ComparePlots* m_plots = nullptr;
     QTableView* m_table = nullptr;
 };
 

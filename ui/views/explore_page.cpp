@@ -8,6 +8,7 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QSplitter>
+#include <QTabWidget>
 #include <QTableView>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include "ui/models/plans_filter_model.h"
 #include "ui/models/text_format.h"
 #include "ui/plots/plans_plot.h"
+#include "ui/views/curves_panel.h"
+#include "ui/views/heat_map_panel.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
@@ -39,22 +42,16 @@ ExplorePage::ExplorePage(Workbench& workbench, QWidget* parent)
       m_filter(new PlansFilterModel(workbench.search.plans(), this)) {
     auto* page = makePageLayout(this, QStringLiteral("Explore"));
     page->addWidget(makeControls());
-    auto* below = new QSplitter(Qt::Horizontal, this);
-    m_plot = new PlansPlot(this);
-    below->addWidget(m_plot);
-    below->addWidget(makeReasons());
-    below->setStretchFactor(0, 2);
-    below->setStretchFactor(1, 3);
     auto* split = new QSplitter(Qt::Vertical, this);
     split->addWidget(makePlans());
-    split->addWidget(below);
+    split->addWidget(makeBelow());
     split->setStretchFactor(0, 3);
-    split->setStretchFactor(1, 2);
+    split->setStretchFactor(1, 3);
     page->addWidget(split, 1);
 
     connect(&workbench.search, &SearchViewModel::changed, this, &ExplorePage::take);
     connect(&workbench.search, &SearchViewModel::answered, this,
-            [this] { m_answer->setText(m_workbench.search.whyNotText()); });
+            [this] { answer(m_workbench.search.whyNotText()); });
     connectPlot();
     showPoints();
     take();
@@ -88,8 +85,90 @@ QWidget* ExplorePage::makePlans() {
     m_plans->sortByColumn(RankedPlansModel::Rank, Qt::AscendingOrder);
     layout->addWidget(m_plans, 1);
     connect(m_filter_text, &QLineEdit::textChanged, this, &ExplorePage::applyFilter);
-    connect(m_plans, &QTableView::doubleClicked, this, &ExplorePage::choose);
+    connect(m_plans, &QTableView::activated, this, &ExplorePage::choose);
     return widget;
+}
+
+/// Views of the plans and curves around them, and the line that asks why not.
+QWidget* ExplorePage::makeBelow() {
+    auto* widget = new QWidget(this);
+    auto* layout = new QVBoxLayout(widget);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    m_tabs = new QTabWidget(widget);
+    m_tabs->setObjectName(QStringLiteral("explore.tabs"));
+    m_tabs->setDocumentMode(true);
+    auto* points = new QSplitter(Qt::Horizontal, m_tabs);
+    m_plot = new PlansPlot(points);
+    points->addWidget(m_plot);
+    points->addWidget(makeReasons());
+    points->setStretchFactor(0, 2);
+    points->setStretchFactor(1, 3);
+    m_tabs->addTab(points, QStringLiteral("&Pareto and reasons"));
+    auto* heat = new HeatMapPanel(m_workbench.search.heatMap(), m_tabs);
+    m_tabs->addTab(heat, QStringLiteral("&Heat map"));
+    auto* curves = new CurvesPanel(m_workbench, m_tabs);
+    m_tabs->addTab(curves, QStringLiteral("&Capacity and sensitivity"));
+    layout->addWidget(m_tabs, 1);
+    layout->addWidget(makeWhyNot());
+    connect(heat, &HeatMapPanel::planChosen, this, [this](int row) {
+        showRow(row);
+        takeRow(row);
+        sayTaken();
+    });
+    connect(heat, &HeatMapPanel::whyNotAsked, this, [this](const QString& asked) {
+        m_why_not->setText(asked);
+        askWhyNot();
+    });
+    connect(curves, &CurvesPanel::planTaken, this, &ExplorePage::sayTaken);
+    return widget;
+}
+
+QWidget* ExplorePage::makeWhyNot() {
+    auto* widget = new QWidget(this);
+    auto* layout = new QVBoxLayout(widget);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    m_why_not = new QLineEdit(widget);
+    m_why_not->setObjectName(QStringLiteral("why_not"));
+    m_why_not->setAccessibleName(QStringLiteral("Why not this plan"));
+    m_why_not->setPlaceholderText(QStringLiteral("Why not … tp=8 pp=8 ep=8 recompute=full"));
+    layout->addWidget(m_why_not);
+    m_answer = makeLabel({}, "plain", widget);
+    m_answer->setObjectName(QStringLiteral("why_not.answer"));
+    m_answer->setWordWrap(true);
+    m_answer->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_answer->hide();
+    layout->addWidget(m_answer);
+    connect(m_why_not, &QLineEdit::returnPressed, this, &ExplorePage::askWhyNot);
+    return widget;
+}
+
+void ExplorePage::askWhyNot() {
+    if (m_workbench.plan.hasPlan())
+        m_workbench.search.askWhyNot(m_workbench.plan.plan(), m_why_not->text());
+}
+
+void ExplorePage::answer(const QString& said) {
+    m_answer->setText(said);
+    m_answer->setVisible(!said.isEmpty());
+}
+
+void ExplorePage::takeRow(int row) {
+    m_workbench.plan.setPlan(m_workbench.search.plans().planAt(row).plan);
+}
+
+void ExplorePage::sayTaken() {
+    answer(QStringLiteral("The sliders stand at %1. Ctrl+Z takes that back, Ctrl+2 shows them.")
+               .arg(layoutText(m_workbench.plan.plan())));
+}
+
+/// Where that plan of the search stands in the table.
+void ExplorePage::showRow(int row) {
+    const QModelIndex at = m_filter->mapFromSource(m_workbench.search.plans().index(row, 0));
+    if (!at.isValid()) return;  // filtered away
+    m_plans->selectRow(at.row());
+    m_plans->scrollTo(at);
 }
 
 QWidget* ExplorePage::makeReasons() {
@@ -102,20 +181,6 @@ QWidget* ExplorePage::makeReasons() {
     m_rejections = makeTable(&m_workbench.search.rejections(), widget);
     m_rejections->setObjectName(QStringLiteral("rejections"));
     layout->addWidget(m_rejections, 1);
-    m_why_not = new QLineEdit(widget);
-    m_why_not->setObjectName(QStringLiteral("why_not"));
-    m_why_not->setAccessibleName(QStringLiteral("Why not this plan"));
-    m_why_not->setPlaceholderText(QStringLiteral("Why not … tp=8 pp=8 ep=8 recompute=full"));
-    layout->addWidget(m_why_not);
-    m_answer = makeLabel({}, "plain", widget);
-    m_answer->setObjectName(QStringLiteral("why_not.answer"));
-    m_answer->setWordWrap(true);
-    m_answer->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    layout->addWidget(m_answer);
-    connect(m_why_not, &QLineEdit::returnPressed, this, [this] {
-        if (m_workbench.plan.hasPlan())
-            m_workbench.search.askWhyNot(m_workbench.plan.plan(), m_why_not->text());
-    });
     return widget;
 }
 
@@ -135,11 +200,7 @@ void ExplorePage::connectPlot() {
         m_filter->setBrushed({});
         applyFilter();
     });
-    connect(m_plot, &PlansPlot::chosen, this, [this](int row) {
-        const QModelIndex at = m_filter->mapFromSource(m_workbench.search.plans().index(row, 0));
-        m_plans->selectRow(at.row());
-        m_plans->scrollTo(at);
-    });
+    connect(m_plot, &PlansPlot::chosen, this, &ExplorePage::showRow);
     connect(m_plans->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
             [this](const QModelIndex& current) {
                 m_plot->setCurrent(current.isValid() ? m_filter->mapToSource(current).row() : -1);
@@ -155,7 +216,10 @@ void ExplorePage::applyFilter() {
 }
 
 void ExplorePage::showPoints() {
-    const RankedPlansModel& plans = m_workbench.search.plans();
+    m_plot->setPoints(planPoints(m_workbench.search.plans()));
+}
+
+std::vector<PlansPlot::Point> planPoints(const RankedPlansModel& plans) {
     std::vector<PlansPlot::Point> points;
     for (int row = 0; row < plans.rowCount(); ++row) {
         const RankedPlan& plan = plans.planAt(row);
@@ -163,7 +227,7 @@ void ExplorePage::showPoints() {
                           layoutText(plan.plan) + u'\n' + percentText(plan.prediction.mfu) +
                               QStringLiteral(" MFU, ") + bytesText(plan.prediction.memory.peak)});
     }
-    m_plot->setPoints(std::move(points));
+    return points;
 }
 
 QWidget* ExplorePage::makeControls() {
@@ -172,11 +236,13 @@ QWidget* ExplorePage::makeControls() {
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(kSpacing);
     m_objective = new QComboBox(bar);
+    m_objective->setAccessibleName(QStringLiteral("Rank by"));
     for (const ObjectiveName& o : kObjectives)
         m_objective->addItem(QString::fromLatin1(o.label), static_cast<int>(o.objective));
     m_search = new QPushButton(QStringLiteral("Search"), bar);
     m_search->setObjectName(QStringLiteral("search"));
     m_cancel = new QPushButton(QStringLiteral("Cancel"), bar);
+    m_cancel->setObjectName(QStringLiteral("search.cancel"));
     m_progress = new QProgressBar(bar);
     m_progress->setRange(0, 1000);
     m_progress->setTextVisible(false);
@@ -218,8 +284,7 @@ void ExplorePage::take() {
 }
 
 void ExplorePage::choose(const QModelIndex& index) {
-    const int row = m_filter->mapToSource(index).row();
-    m_workbench.plan.setPlan(m_workbench.search.plans().planAt(row).plan);
+    takeRow(m_filter->mapToSource(index).row());
     Q_EMIT planChosen();
 }
 

@@ -4,20 +4,24 @@
 #include <QWidget>
 
 #include "ui/models/workbench.h"
+#include "ui/plots/plans_plot.h"
 
 class QComboBox;
 class QLabel;
 class QLineEdit;
 class QProgressBar;
 class QPushButton;
+class QTabWidget;
 class QTableView;
 
 namespace piper::ui {
 
 class PlansFilterModel;
-class PlansPlot;
 
-/// The search: ranked plans above, reasons of the others below.
+/// The plans of a search as points of their plot.
+[[nodiscard]] std::vector<PlansPlot::Point> planPoints(const RankedPlansModel& plans);
+
+/// The search: ranked plans above, views of them and curves around them below.
 class ExplorePage : public QWidget {
     Q_OBJECT
 public:
@@ -32,7 +36,14 @@ Q_SIGNALS:
 private:
     QWidget* makeControls();
     QWidget* makePlans();
+    QWidget* makeBelow();
     QWidget* makeReasons();
+    QWidget* makeWhyNot();
+    void askWhyNot();
+    void answer(const QString& said);
+    void showRow(int row);
+    void takeRow(int row);
+    void sayTaken();
     void connectPlot();
     void applyFilter();
     void showPoints();
@@ -51,6 +62,7 @@ private:
     PlansPlot* m_plot = nullptr;
     QLineEdit* m_filter_text = nullptr;
     QLabel* m_filter_note = nullptr;
+    QTabWidget* m_tabs = nullptr;
     QLineEdit* m_why_not = nullptr;
     QLabel* m_answer = nullptr;
 };

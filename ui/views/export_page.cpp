@@ -13,17 +13,10 @@
 #include <QVBoxLayout>
 
 #include "ui/models/text_format.h"
+#include "ui/views/report_maker.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
-namespace {
-
-constexpr ExportTarget kTargets[] = {ExportTarget::Megatron,   ExportTarget::MegatronYaml,
-                                     ExportTarget::DeepSpeed,  ExportTarget::XMoe,
-                                     ExportTarget::Torchtitan, ExportTarget::Slurm};
-
-}  // namespace
-
 ExportPage::ExportPage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_workbench(workbench) {
     auto* page = makePageLayout(this, QStringLiteral("Export"));
@@ -38,6 +31,7 @@ ExportPage::ExportPage(Workbench& workbench, QWidget* parent)
     m_text = new QPlainTextEdit(this);
     m_text->setObjectName(QStringLiteral("preview"));
     m_text->setReadOnly(true);
+    m_text->setAccessibleName(QStringLiteral("File"));
     m_text->setLineWrapMode(QPlainTextEdit::NoWrap);
     m_text->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     page->addWidget(m_text, 1);
@@ -56,20 +50,33 @@ QWidget* ExportPage::makeControls() {
     layout->setSpacing(kSpacing);
     m_target = new QComboBox(bar);
     m_target->setObjectName(QStringLiteral("target"));
-    for (const ExportTarget target : kTargets)
+    for (const ExportTarget target : exportTargets())
         m_target->addItem(targetLabel(target), static_cast<int>(target));
+    m_target->setAccessibleName(QStringLiteral("Framework to export for"));
     m_save = new QPushButton(QStringLiteral("Save…"), bar);
+    m_save->setObjectName(QStringLiteral("export.save"));
     m_copy = new QPushButton(QStringLiteral("Copy"), bar);
+    m_copy->setObjectName(QStringLiteral("export.copy"));
+    m_report = new QPushButton(QStringLiteral("Save report…"), bar);
+    m_report->setObjectName(QStringLiteral("export.report"));
+    m_report->setToolTip(
+        QStringLiteral("The plan with its numbers, plots and reasons for somebody else to read: "
+                       "PDF, HTML, PNG and CSV"));
     m_saved = makeLabel({}, "faint", bar);
+    m_saved->setObjectName(QStringLiteral("export.saved"));
+    m_saved->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    m_saved->setTextInteractionFlags(Qt::TextSelectableByMouse);
     layout->addWidget(new QLabel(QStringLiteral("Files for"), bar));
     layout->addWidget(m_target);
     layout->addWidget(m_save);
     layout->addWidget(m_copy);
+    layout->addWidget(m_report);
     layout->addWidget(m_saved, 1);
     connect(m_target, &QComboBox::activated, this, [this] {
         m_workbench.exporting.setTarget(static_cast<ExportTarget>(m_target->currentData().toInt()));
     });
     connect(m_save, &QPushButton::clicked, this, &ExportPage::save);
+    connect(m_report, &QPushButton::clicked, this, &ExportPage::chooseReport);
     connect(m_copy, &QPushButton::clicked, this,
             [this] { QGuiApplication::clipboard()->setText(m_text->toPlainText()); });
     return bar;
@@ -80,10 +87,33 @@ void ExportPage::showEvent(QShowEvent* event) {
     m_workbench.exporting.refresh();
 }
 
+void ExportPage::chooseTarget(ExportTarget target) {
+    m_target->setCurrentIndex(m_target->findData(static_cast<int>(target)));
+    m_workbench.exporting.setTarget(target);
+}
+
 void ExportPage::save() {
     const QString directory =
         QFileDialog::getExistingDirectory(this, QStringLiteral("Save the files in"));
     if (!directory.isEmpty()) m_workbench.exporting.save(directory);
+}
+
+void ExportPage::chooseReport() {
+    const QString directory =
+        QFileDialog::getExistingDirectory(this, QStringLiteral("Save the report in"));
+    if (!directory.isEmpty()) saveReport(directory);
+}
+
+void ExportPage::saveReport(const QString& directory) {
+    auto* maker = new ReportMaker(m_workbench, directory, this);
+    m_report->setEnabled(false);
+    m_saved->setText(QStringLiteral("Writing the report…"));
+    connect(maker, &ReportMaker::finished, this, [this](bool, const QString& said) {
+        m_report->setEnabled(true);
+        m_saved->setText(said);
+        m_saved->setToolTip(said);
+    });
+    maker->start();
 }
 
 void ExportPage::take() {
@@ -98,7 +128,7 @@ void ExportPage::take() {
     }
     m_note->setText(note);
     m_note->setVisible(!note.isEmpty());
-    m_saved->setText(exporting.saved());
+    if (!exporting.saved().isEmpty()) m_saved->setText(exporting.saved());
     m_save->setEnabled(!made.files.empty());
     m_copy->setEnabled(!made.files.empty());
     const int was = m_files->currentIndex();

@@ -18,6 +18,9 @@ class ExportPage : public QWidget {
     Q_OBJECT
 public:
     explicit ExportPage(Workbench& workbench, QWidget* parent = nullptr);
+    void chooseTarget(ExportTarget target);
+    /// Writes the report of the plan at hand; what came of it is said on the page.
+    void saveReport(const QString& directory);
 
 protected:
     void showEvent(QShowEvent* event) override;
@@ -27,11 +30,13 @@ private:
     void take();
     void showFile(int index);
     void save();
+    void chooseReport();
 
     Workbench& m_workbench;
     QComboBox* m_target = nullptr;
     QPushButton* m_save = nullptr;
     QPushButton* m_copy = nullptr;
+    QPushButton* m_report = nullptr;
     QLabel* m_saved = nullptr;
     QLabel* m_note = nullptr;
     QTabBar* m_files = nullptr;

@@ -5,25 +5,29 @@
 #include <QCloseEvent>
 #include <QComboBox>
 #include <QHBoxLayout>
+#include <QKeyEvent>
 #include <QListWidget>
+#include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
 #include <QScrollArea>
-#include <QShortcut>
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QVBoxLayout>
 
+#include "ui/views/command_palette.h"
 #include "ui/views/compare_page.h"
 #include "ui/views/explore_page.h"
 #include "ui/views/export_page.h"
+#include "ui/views/key_dialog.h"
 #include "ui/views/plan_page.h"
 #include "ui/views/prompt_dialog.h"
 #include "ui/views/runs_page.h"
 #include "ui/views/schedule_page.h"
 #include "ui/views/sessions_page.h"
-#include "ui/views/theme.h"
 #include "ui/views/timeline_page.h"
+#include "ui/views/tour_bar.h"
+#include "ui/views/window_actions.h"
 
 namespace piper::ui {
 namespace {
@@ -45,13 +49,18 @@ MainWindow::MainWindow(Workbench& workbench, QWidget* parent)
       m_navigation(new QListWidget(this)),
       m_stack(new QStackedWidget(this)) {
     setWindowTitle(QStringLiteral("Piper Workbench"));
+    makeActions();
     makeNavigation();
     auto* body = new QWidget(this);
     auto* layout = new QHBoxLayout(body);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
     layout->addWidget(makeSide());
-    layout->addWidget(m_stack, 1);
+    auto* pages = new QVBoxLayout;
+    pages->setSpacing(0);
+    pages->addWidget(m_stack, 1);
+    pages->addWidget(makeTour(body));
+    layout->addLayout(pages, 1);
     setCentralWidget(body);
     for (int i = 0; i < kNumPages; ++i) m_stack->addWidget(new QWidget(m_stack));
     connectModels();
@@ -67,18 +76,24 @@ QWidget* MainWindow::makeSide() {
     layout->setContentsMargins(0, 0, 0, 8);
     layout->setSpacing(4);
     layout->addWidget(m_navigation, 1);
-    auto* theme = new QComboBox(side);
-    theme->setObjectName(QStringLiteral("theme"));
-    theme->setAccessibleName(QStringLiteral("Theme"));
-    theme->addItems({QStringLiteral("System theme"), QStringLiteral("Light theme"),
-                     QStringLiteral("Dark theme")});
-    theme->setCurrentIndex(static_cast<int>(currentTheme()));
-    connect(theme, &QComboBox::activated, this,
-            [](int index) { applyTheme(*qApp, static_cast<Theme>(index)); });
-    auto* line = new QHBoxLayout;
-    line->setContentsMargins(8, 0, 8, 0);
-    line->addWidget(theme);
-    layout->addLayout(line);
+    auto* menu = new QPushButton(QStringLiteral("Menu"), side);
+    menu->setObjectName(QStringLiteral("menu"));
+    menu->setToolTip(QStringLiteral("Everything the window does (F10); Ctrl+K to type it"));
+    menu->setShortcut(QKeySequence(Qt::Key_F10));
+    menu->setMenu(makeWindowMenu(m_actions, menu));
+    m_theme = new QComboBox(side);
+    m_theme->setObjectName(QStringLiteral("theme"));
+    m_theme->setAccessibleName(QStringLiteral("Theme"));
+    m_theme->addItems({QStringLiteral("System theme"), QStringLiteral("Light theme"),
+                       QStringLiteral("Dark theme")});
+    m_theme->setCurrentIndex(static_cast<int>(currentTheme()));
+    connect(m_theme, &QComboBox::activated, this,
+            [this](int index) { chooseTheme(static_cast<Theme>(index)); });
+    auto* column = new QVBoxLayout;
+    column->setContentsMargins(8, 0, 8, 0);
+    column->addWidget(menu);
+    column->addWidget(m_theme);
+    layout->addLayout(column);
     return side;
 }
 
@@ -90,12 +105,65 @@ void MainWindow::makeNavigation() {
         auto* item = new QListWidgetItem(pageTitle(static_cast<PageId>(i)), m_navigation);
         item->setSizeHint(QSize(0, kNavigationRow));
         item->setToolTip(QStringLiteral("%1 (Ctrl+%2)").arg(item->text()).arg(i + 1));
-        auto* key = new QShortcut(QKeySequence(QStringLiteral("Ctrl+%1").arg(i + 1)), this);
-        connect(key, &QShortcut::activated, this, [this, i] { showPage(static_cast<PageId>(i)); });
     }
     drawIcons();
     connect(m_navigation, &QListWidget::currentRowChanged, this,
             [this](int row) { showPage(static_cast<PageId>(row)); });
+}
+
+void MainWindow::makeActions() {
+    addWindowActions(m_actions, *this, m_workbench);
+    std::vector<std::pair<QKeySequence, QString>> reserved;
+    for (std::size_t i = 0; i < m_actions.size(); ++i) {
+        addAction(m_actions.action(i));
+        for (const QKeySequence& key : m_actions.entry(i).keys)
+            reserved.emplace_back(key, m_actions.entry(i).text);
+    }
+    m_workbench.timeline_keys.setReserved(std::move(reserved));
+    // A line of text would take Ctrl+K, to delete what is behind the cursor.
+    qApp->installEventFilter(this);
+}
+
+QWidget* MainWindow::makeTour(QWidget* parent) {
+    Tour& tour = m_workbench.tour;
+    auto* bar = new TourBar(tour, parent);
+    connect(&tour, &Tour::changed, this, [this, &tour] {
+        if (!tour.running()) return;
+        for (int i = 0; i < kNumPages; ++i)
+            if (pageName(static_cast<PageId>(i)) == QLatin1String(tour.step().page))
+                showPage(static_cast<PageId>(i));
+    });
+    connect(bar, &TourBar::actionWanted, this, [this](const QString& section, const QString& text) {
+        if (QAction* action = m_actions.find(section, text)) action->trigger();
+    });
+    return bar;
+}
+
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+    const bool palette = event->type() == QEvent::ShortcutOverride &&
+                         static_cast<QKeyEvent*>(event)->keyCombination() ==
+                             QKeyCombination(Qt::ControlModifier, Qt::Key_K);
+    if (!palette) return QMainWindow::eventFilter(watched, event);
+    event->ignore();
+    return true;
+}
+
+void MainWindow::openPalette() {
+    auto* palette = new CommandPalette(m_actions, this);
+    palette->setAttribute(Qt::WA_DeleteOnClose);
+    palette->open();
+}
+
+void MainWindow::editKeys() {
+    auto* dialog = new KeyDialog(m_workbench.timeline_keys, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
+}
+
+void MainWindow::chooseTheme(Theme theme) {
+    applyTheme(*qApp, theme);
+    m_theme->setCurrentIndex(static_cast<int>(theme));
+    m_workbench.preferences.set(QStringLiteral("theme"), themeName(theme));
 }
 
 void MainWindow::drawIcons() {

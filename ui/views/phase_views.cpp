@@ -10,7 +10,7 @@
 namespace piper::ui {
 namespace {
 
-constexpr int kRow = 22;
+constexpr int kRow = 22, kSmallestRow = 16;
 constexpr int kNameWidth = 132;
 constexpr int kNumberWidth = 84;
 constexpr int kLegendRow = 18;
@@ -33,11 +33,20 @@ void PhaseShareView::setShares(std::vector<PhaseShare> shares) {
 }
 
 QSize PhaseShareView::sizeHint() const {
-    return {420, kRow * static_cast<int>(std::max<std::size_t>(m_shares.size(), 5))};
+    // A page of the least height that shows all: what is more is shared out.
+    return minimumSizeHint();
 }
 
+QSize PhaseShareView::minimumSizeHint() const {
+    return {320, kSmallestRow * static_cast<int>(std::max<std::size_t>(m_shares.size(), 5))};
+}
+
+/// Every phase has its row; where there is little room they stand closer together.
 void PhaseShareView::paintEvent(QPaintEvent*) {
     QPainter painter(this);
+    const int row = std::clamp(
+        height() / static_cast<int>(std::max<std::size_t>(m_shares.size(), 1)), kSmallestRow, kRow);
+    const int inset = row / 6;
     const bool dark = isDark(palette());
     const QColor text = palette().color(QPalette::WindowText);
     const QColor faint = palette().color(QPalette::PlaceholderText);
@@ -46,24 +55,23 @@ void PhaseShareView::paintEvent(QPaintEvent*) {
     const int room = width() - kNameWidth - 2 * kNumberWidth;
     int y = 0;
     for (const PhaseShare& s : m_shares) {
-        if (y + kRow > height()) break;
         const QColor fill = phaseColour(s.phase, dark);
         const double full = most > 0 ? room * s.time.value / most : 0.0;
         const double shown =
             isCommunication(s.phase) && s.time.value > 0 ? full * (s.exposed / s.time) : full;
         QColor pale = fill;
         pale.setAlpha(90);
-        painter.fillRect(QRectF(kNameWidth, y + 4, full, kRow - 8), pale);
-        painter.fillRect(QRectF(kNameWidth, y + 4, shown, kRow - 8), fill);
+        painter.fillRect(QRectF(kNameWidth, y + inset, full, row - 2 * inset), pale);
+        painter.fillRect(QRectF(kNameWidth, y + inset, shown, row - 2 * inset), fill);
         painter.setPen(text);
-        painter.drawText(QRect(0, y, kNameWidth - 8, kRow), Qt::AlignVCenter, phaseLabel(s.phase));
+        painter.drawText(QRect(0, y, kNameWidth - 8, row), Qt::AlignVCenter, phaseLabel(s.phase));
         const int right = width() - 2 * kNumberWidth;
-        painter.drawText(QRect(right, y, kNumberWidth, kRow), Qt::AlignVCenter | Qt::AlignRight,
+        painter.drawText(QRect(right, y, kNumberWidth, row), Qt::AlignVCenter | Qt::AlignRight,
                          secondsText(s.time));
         painter.setPen(faint);
-        painter.drawText(QRect(right + kNumberWidth, y, kNumberWidth, kRow),
+        painter.drawText(QRect(right + kNumberWidth, y, kNumberWidth, row),
                          Qt::AlignVCenter | Qt::AlignRight, percentText(s.share_of_step));
-        y += kRow;
+        y += row;
     }
 }
 

@@ -10,7 +10,7 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QShortcut>
+#include <QTabWidget>
 #include <QTableView>
 #include <QVBoxLayout>
 
@@ -18,6 +18,8 @@
 #include "ui/plots/stacked_memory_plot.h"
 #include "ui/views/choice_control.h"
 #include "ui/views/knob_control.h"
+#include "ui/views/rank_map_view.h"
+#include "ui/views/roofline_panel.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
@@ -95,12 +97,7 @@ QHBoxLayout* PlanPage::makeHead() {
     m_pin = button(QStringLiteral("Pin"), "pin",
                    QStringLiteral("Keeps this plan beside those to come, up to four (Ctrl+P)"));
     auto* open = button(QStringLiteral("Open plan…"), "open_plan",
-                        QStringLiteral("A plan file of piperctl or of this window"));
-    m_pin->setShortcut(QKeySequence(QStringLiteral("Ctrl+P")));
-    auto* undo_key = new QShortcut(QKeySequence(QKeySequence::Undo), this);
-    auto* redo_key = new QShortcut(QKeySequence(QKeySequence::Redo), this);
-    connect(undo_key, &QShortcut::activated, &m_plan, &PlanViewModel::undo);
-    connect(redo_key, &QShortcut::activated, &m_plan, &PlanViewModel::redo);
+                        QStringLiteral("A plan file of piperctl or of this window (Ctrl+O)"));
     connect(m_undo, &QPushButton::clicked, &m_plan, &PlanViewModel::undo);
     connect(m_redo, &QPushButton::clicked, &m_plan, &PlanViewModel::redo);
     connect(m_pin, &QPushButton::clicked, &m_pinned, &PinnedPlansModel::pin);
@@ -140,6 +137,7 @@ QWidget* PlanPage::makeCards() {
     layout->setSpacing(kSpacing);
     m_model_card = new FactCard(QStringLiteral("Model"), column);
     auto* import = new QPushButton(QStringLiteral("Import config.json…"), m_model_card);
+    import->setObjectName(QStringLiteral("import_model"));
     import->setToolTip(
         QStringLiteral("A Hugging Face config.json or a model file of ours; a file "
                        "dropped on this page does the same."));
@@ -193,9 +191,27 @@ QWidget* PlanPage::makeChoices(QWidget* card) {
 }
 
 QWidget* PlanPage::makeAnswers() {
+    m_answers = new QTabWidget(this);
+    m_answers->setObjectName(QStringLiteral("answers"));
+    m_answers->setDocumentMode(true);
+    m_ranks = new RankMapPanel(m_answers);
+    // In the order of Answer.
+    m_answers->addTab(makeMemoryAndTime(), QStringLiteral("&Memory and time"));
+    m_answers->addTab(makePins(m_answers), QStringLiteral("Pi&nned plans"));
+    m_answers->addTab(m_ranks, QStringLiteral("Ran&ks"));
+    m_answers->addTab(new RooflinePanel(m_roofline, m_answers), QStringLiteral("Roof&line"));
+    connect(m_answers, &QTabWidget::currentChanged, this, &PlanPage::takeShown);
+    return m_answers;
+}
+
+void PlanPage::showAnswer(Answer answer) {
+    m_answers->setCurrentIndex(static_cast<int>(answer));
+}
+
+QWidget* PlanPage::makeMemoryAndTime() {
     auto* column = new QWidget(this);
     auto* layout = new QVBoxLayout(column);
-    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setContentsMargins(0, 6, 0, 0);
     layout->setSpacing(kSpacing);
     m_memory = new StackedMemoryPlot(column);
     layout->addWidget(m_memory, 3);
@@ -210,7 +226,6 @@ QWidget* PlanPage::makeAnswers() {
     layout->addLayout(heading);
     m_phases = new PhaseShareView(column);
     layout->addWidget(m_phases, 2);
-    layout->addWidget(makePins(column));
     return column;
 }
 
@@ -224,7 +239,7 @@ QWidget* PlanPage::makePins(QWidget* parent) {
         QStringLiteral("Bold: not as in the plan at hand. A double click puts the sliders to that "
                        "plan; Delete unpins it."));
     m_pins->verticalHeader()->show();
-    m_pins->verticalHeader()->setDefaultSectionSize(20);
+    m_pins->verticalHeader()->setDefaultSectionSize(24);
     connect(m_pins, &QTableView::doubleClicked, this,
             [this](const QModelIndex& index) { m_pinned.choose(index.column()); });
     m_pins->installEventFilter(this);
@@ -241,10 +256,22 @@ bool PlanPage::eventFilter(QObject* watched, QEvent* event) {
 
 void PlanPage::takePins() {
     const bool any = m_pinned.numPins() > 0;
-    m_pins->setVisible(any);
-    m_phases->setVisible(!any);
-    m_pins->setMinimumHeight(any ? 260 : 0);
+    const auto tab = static_cast<int>(Answer::Pins);
+    const bool first = any && !m_answers->isTabVisible(tab);
+    m_answers->setTabVisible(tab, any);
+    if (first) showAnswer(Answer::Pins);
     m_pin->setEnabled(m_pinned.canPin());
+}
+
+void PlanPage::takeShown() {
+    const auto shown = static_cast<Answer>(m_answers->currentIndex());
+    const bool sound = m_plan.hasPlan() && m_plan.violations().empty();
+    if (shown == Answer::Ranks)
+        m_ranks->view()->setMap(sound ? std::optional<RankMap>(m_plan.plan()) : std::nullopt);
+    if (shown != Answer::Roofline) return;
+    Result<Roofline> found = sound ? roofline(m_plan.plan()) : Result<Roofline>(Roofline{});
+    if (!found.ok()) showFault(errorText(found.error()));
+    m_roofline.setRoofline(found.ok() ? std::move(found).value() : Roofline{});
 }
 
 void PlanPage::arrangeTiles() {
@@ -302,6 +329,7 @@ void PlanPage::takePlan() {
                                .arg(plan.cluster.numDevices())
                                .arg(plan.numMicroBatches())
                                .arg(text(toText(plan.schedule))));
+    takeShown();
 }
 
 void PlanPage::takePrediction() {

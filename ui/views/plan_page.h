@@ -4,12 +4,14 @@
 #include <QWidget>
 #include <vector>
 
+#include "ui/models/roofline_model.h"
 #include "ui/models/workbench.h"
 
 class QGridLayout;
 class QHBoxLayout;
 class QLabel;
 class QPushButton;
+class QTabWidget;
 class QTableView;
 
 namespace piper::ui {
@@ -20,6 +22,7 @@ class FactCard;
 class KnobControl;
 class MetricTile;
 class PhaseShareView;
+class RankMapPanel;
 class StackedMemoryPlot;
 class TextLine;
 
@@ -37,6 +40,9 @@ public:
     }
     [[nodiscard]] MetricTile* tile(std::size_t index) const { return m_tiles[index]; }
     [[nodiscard]] QWidget* memoryPlot() const;
+    /// What is shown of the plan beside the sliders.
+    enum class Answer { MemoryAndTime, Pins, Ranks, Roofline };
+    void showAnswer(Answer answer);
 
 protected:
     void dragEnterEvent(QDragEnterEvent* event) override;
@@ -50,9 +56,12 @@ private:
     QWidget* makeChoices(QWidget* card);
     QWidget* makeControls();
     QWidget* makeAnswers();
+    QWidget* makeMemoryAndTime();
     QWidget* makePins(QWidget* parent);
     [[nodiscard]] QHBoxLayout* makeHead();
     void takePins();
+    /// Ranks and roofline, while they are shown.
+    void takeShown();
     void arrangeTiles();
     void chooseModel();
     void choosePlan();
@@ -65,7 +74,10 @@ private:
     QPushButton* m_undo = nullptr;
     QPushButton* m_redo = nullptr;
     QPushButton* m_pin = nullptr;
+    QTabWidget* m_answers = nullptr;
     QTableView* m_pins = nullptr;
+    RankMapPanel* m_ranks = nullptr;
+    RooflineModel m_roofline;
     FactCard* m_model_card = nullptr;
     FactCard* m_cluster_card = nullptr;
     std::vector<KnobControl*> m_knobs;

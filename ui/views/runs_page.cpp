@@ -102,6 +102,7 @@ QWidget* RunsPage::makeControls() {
     m_steps = new QSpinBox(bar);
     m_steps->setRange(1, kMostSteps);
     m_steps->setValue(kDefaultSteps);
+    m_steps->setAccessibleName(QStringLiteral("Steps to run"));
     m_steps->setSuffix(QStringLiteral(" steps"));
     m_steps->setAlignment(Qt::AlignRight);
     m_progress = new QProgressBar(bar);
@@ -188,6 +189,7 @@ QWidget* RunsPage::makeHistory() {
     m_workspace = makeLabel({}, "faint", box);
     heading->addWidget(m_workspace, 1);
     auto* open = new QPushButton(QStringLiteral("Open workspace…"), box);
+    open->setObjectName(QStringLiteral("open_workspace"));
     heading->addWidget(open);
     layout->addLayout(heading);
     m_history = makeTable(&m_workbench.runs.history(), box);

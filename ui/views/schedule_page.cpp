@@ -15,15 +15,18 @@ SchedulePage::SchedulePage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_workbench(workbench) {
     auto* page = makePageLayout(this, QStringLiteral("Schedule"));
     m_line = makeLabel({}, "faint", this);
+    m_line->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     page->addWidget(m_line);
     page->addWidget(makePhaseLegend(this));
-    m_canvas = new TimelineCanvas(workbench.executor, QStringLiteral("schedule-canvas"), this);
+    m_canvas = new TimelineCanvas(workbench.executor, workbench.timeline_keys,
+                                  QStringLiteral("schedule-canvas"), this);
     m_canvas->setDark(isDark(palette()));
     page->addWidget(m_canvas, 1);
     connect(&workbench.schedule, &ScheduleViewModel::changed, this, &SchedulePage::take);
     connect(&workbench.plan, &PlanViewModel::planChanged, this, [this] {
         if (isVisible()) m_workbench.schedule.refresh();
     });
+    connect(&workbench.timeline_keys, &TimelineKeys::changed, this, &SchedulePage::sayPlan);
     take();
 }
 
@@ -45,16 +48,21 @@ void SchedulePage::take() {
                                                    : schedule.fault());
         return;
     }
-    const Plan& plan = m_workbench.plan.plan();
-    const QString title =
-        QStringLiteral("modelled · %1 · one rank a stage").arg(text(toText(plan.schedule)));
-    m_line->setText(
-        QStringLiteral("%1 · %2 micro-batches · %3 operations. Darker: backward. Ctrl+wheel or W S "
-                       "zoom, A D or right-drag pan, F fit, Shift+drag to measure, ? for all keys.")
-            .arg(layoutText(plan))
-            .arg(plan.numMicroBatches())
-            .arg(countText(static_cast<double>(schedule.shown().numEvents()))));
+    const QString title = QStringLiteral("modelled · %1 · one rank a stage")
+                              .arg(text(toText(m_workbench.plan.plan().schedule)));
     m_canvas->setPanes({{title, schedule.shown().timeline, 0}});
+    sayPlan();
+}
+
+void SchedulePage::sayPlan() {
+    const ScheduleViewModel& schedule = m_workbench.schedule;
+    if (schedule.shown().empty()) return;
+    const Plan& plan = m_workbench.plan.plan();
+    m_line->setText(QStringLiteral("%1 · %2 micro-batches · %3 operations. %4")
+                        .arg(layoutText(plan))
+                        .arg(plan.numMicroBatches())
+                        .arg(countText(static_cast<double>(schedule.shown().numEvents())),
+                             m_workbench.timeline_keys.hint()));
 }
 
 }  // namespace piper::ui

@@ -24,6 +24,7 @@ protected:
 
 private:
     void take();
+    void sayPlan();
 
     Workbench& m_workbench;
     QLabel* m_line;

@@ -8,6 +8,9 @@
 namespace piper::ui {
 namespace {
 
+// In the order of Theme.
+constexpr const char* kThemeNames[] = {"system", "light", "dark"};
+
 struct Shades {
     const char *window, *base, *alternate, *text, *faint, *button, *line, *accent, *accent_text;
 };
@@ -66,6 +69,7 @@ QString styleSheet(const Shades& s) {
         QTableView::item { padding: 0 8px; border: none; }
         QSplitter::handle { background: transparent; }
         QToolTip { color: %5; background: %7; border: 1px solid %3; padding: 4px; }
+        QDialog#palette { border: 1px solid %3; }
         QStatusBar { border-top: 1px solid %3; }
         QStatusBar::item { border: none; }
     )")
@@ -76,8 +80,22 @@ QString styleSheet(const Shades& s) {
 
 }  // namespace
 
+QPalette lightPalette() {
+    return makePalette(kLight);
+}
+
 Theme currentTheme() {
     return applied();
+}
+
+QString themeName(Theme theme) {
+    return QString::fromLatin1(kThemeNames[static_cast<std::size_t>(theme)]);
+}
+
+std::optional<Theme> themeOf(const QString& name) {
+    for (std::size_t i = 0; i < std::size(kThemeNames); ++i)
+        if (name == QLatin1String(kThemeNames[i])) return static_cast<Theme>(i);
+    return std::nullopt;
 }
 
 bool isDark(const QPalette& palette) {

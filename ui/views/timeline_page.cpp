@@ -39,14 +39,15 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
       m_line(makeLabel({}, "faint", this)),
       m_search(new QLineEdit(this)),
       m_step(new QSpinBox(this)),
-      m_canvas(new TimelineCanvas(workbench.executor, QStringLiteral("timeline-canvas"), this)),
+      m_canvas(new TimelineCanvas(workbench.executor, workbench.timeline_keys,
+                                  QStringLiteral("timeline-canvas"), this)),
       m_chosen(makeLabel({}, "faint", this)),
       m_totals(makeTable(&m_canvas->model().totals(), this)) {
     auto* page = makePageLayout(this, QStringLiteral("Timeline"));
     auto* bar = new QHBoxLayout;
     m_line->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     bar->addWidget(m_line, 1);
-    m_search->setPlaceholderText(QStringLiteral("Search events ( / )"));
+    m_search->setPlaceholderText(QStringLiteral("Search events"));
     m_search->setAccessibleName(QStringLiteral("Search events by name"));
     m_search->setMaximumWidth(260);
     m_search->installEventFilter(this);
@@ -63,7 +64,11 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     page->addWidget(m_totals);
     m_canvas->setDark(isDark(palette()));
     connect(&workbench.pair, &PairViewModel::changed, this, &TimelinePage::take);
+    connect(&workbench.timeline_keys, &TimelineKeys::changed, this, [this] {
+        if (m_workbench.pair.status().isEmpty()) m_line->setText(m_workbench.timeline_keys.hint());
+    });
     connect(m_step, &QSpinBox::valueChanged, this, &TimelinePage::take);
+    m_step->setAccessibleName(QStringLiteral("Measured step"));
     TimelineViewModel& model = m_canvas->model();
     connect(&model, &TimelineViewModel::eventChosen, this, &TimelinePage::showChosen);
     connect(&model, &TimelineViewModel::totalsChanged, this, &TimelinePage::showTotals);
@@ -116,10 +121,7 @@ void TimelinePage::take() {
     if (measured)
         panes.push_back({paneTitle(pair.second()), pair.second().timeline,
                          static_cast<std::size_t>(m_step->value())});
-    m_line->setText(pair.status().isEmpty()
-                        ? QStringLiteral("Darker: backward. Ctrl+wheel or W S zoom, A D or "
-                                         "right-drag pan, drag to select, / search, ? all keys.")
-                        : pair.status());
+    m_line->setText(pair.status().isEmpty() ? m_workbench.timeline_keys.hint() : pair.status());
     m_canvas->setPanes(std::move(panes));
 }
 

@@ -3,6 +3,7 @@
 
 #include <QGridLayout>
 #include <QHeaderView>
+#include <QShortcut>
 #include <QTableView>
 #include <QVBoxLayout>
 
@@ -39,6 +40,17 @@ QTableView* makeTable(QAbstractItemModel* model, QWidget* parent) {
     table->horizontalHeader()->setStretchLastSection(true);
     table->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
     return table;
+}
+
+void onClickOrReturn(QTableView& table, std::function<void(const QModelIndex&)> act) {
+    QObject::connect(&table, &QTableView::clicked, &table, act);
+    for (const Qt::Key key : {Qt::Key_Return, Qt::Key_Enter}) {
+        auto* shortcut = new QShortcut(QKeySequence(key), &table);
+        shortcut->setContext(Qt::WidgetShortcut);
+        QObject::connect(shortcut, &QShortcut::activated, &table, [&table, act] {
+            if (table.currentIndex().isValid()) act(table.currentIndex());
+        });
+    }
 }
 
 MetricTile::MetricTile(QWidget* parent)

@@ -4,6 +4,7 @@
 #include <QFrame>
 #include <QLabel>
 #include <QWidget>
+#include <functional>
 #include <vector>
 
 #include "ui/models/model_card.h"
@@ -14,6 +15,7 @@ class QGridLayout;
 class QHBoxLayout;
 class QTableView;
 class QAbstractItemModel;
+class QModelIndex;
 class QVBoxLayout;
 
 namespace piper::ui {
@@ -27,6 +29,9 @@ inline constexpr int kSpacing = 10;
 [[nodiscard]] QVBoxLayout* makePageLayout(QWidget* page, const QString& title);
 /// Dense, sortable by the header when `sort` and a proxy that sorts by Qt::UserRole is wanted.
 [[nodiscard]] QTableView* makeTable(QAbstractItemModel* model, QWidget* parent);
+
+/// A click on a cell, or Return on the current one, does that.
+void onClickOrReturn(QTableView& table, std::function<void(const QModelIndex&)> act);
 
 /// A number with its name above and its range below.
 class MetricTile : public QFrame {
@@ -71,7 +76,7 @@ public:
     explicit PhaseShareView(QWidget* parent = nullptr);
     void setShares(std::vector<PhaseShare> shares);
     [[nodiscard]] QSize sizeHint() const override;
-    [[nodiscard]] QSize minimumSizeHint() const override { return {320, 120}; }
+    [[nodiscard]] QSize minimumSizeHint() const override;
 
 protected:
     void paintEvent(QPaintEvent* event) override;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <vector>
+
+#include "core/export/export.h"
+#include "core/predict/roofline.h"
+#include "ui/models/workbench.h"
+
+// Shared by the sources of a report; not for others.
+namespace piper::ui {
+
+/// The numbers behind a report as files: CSV with plain numbers and units in the header, plan.json.
+[[nodiscard]] std::vector<ExportedFile> reportFiles(Workbench& workbench,
+                                                    const Prediction& prediction,
+                                                    const Roofline& roofline);
+
+}  // namespace piper::ui

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+#include <array>
+
+#include "ui/models/comparison_model.h"
+#include "ui/models/pair_view_model.h"
+
+namespace piper::ui {
+
+class GroupedBarsPlot;
+
+/// Time, memory, FLOPs and bandwidth of two runs as bars beside each other.
+class ComparePlots : public QWidget {
+    Q_OBJECT
+public:
+    explicit ComparePlots(QWidget* parent = nullptr);
+    /// Empty while there are not two runs.
+    void setPair(const PairViewModel& pair);
+
+private:
+    static constexpr std::array kTopics = {CompareTopic::Time, CompareTopic::Memory,
+                                           CompareTopic::Flops, CompareTopic::Bandwidth};
+    void fill(std::size_t index, const Comparison& comparison, double ranks);
+
+    std::array<GroupedBarsPlot*, kTopics.size()> m_plots{};
+};
+
+}  // namespace piper::ui

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+
+#include "ui/models/heat_map_model.h"
+
+class QComboBox;
+class QTableView;
+
+namespace piper::ui {
+
+/// The heat map with the lists of what it is over. Arrows move between cells; a click or Return
+/// takes a cell's plan, or asks why there is none.
+class HeatMapPanel : public QWidget {
+    Q_OBJECT
+public:
+    HeatMapPanel(HeatMapModel& model, QWidget* parent);
+
+    [[nodiscard]] QTableView* table() const { return m_table; }
+
+Q_SIGNALS:
+    /// Row of the ranked plans.
+    void planChosen(int row);
+    void whyNotAsked(const QString& asked);
+
+private:
+    QComboBox* addList(const char* name, const QString& title,
+                       std::span<const HeatMapModel::Column> columns, HeatMapModel::Column current);
+    void applyLists();
+    void choose(const QModelIndex& index);
+    void fit();
+
+    HeatMapModel& m_model;
+    QComboBox* m_down;
+    QComboBox* m_across;
+    QComboBox* m_measure;
+    QTableView* m_table;
+};
+
+}  // namespace piper::ui
