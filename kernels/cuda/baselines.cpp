@@ -122,12 +122,16 @@ cublasStatus_t GroupedBaselines::grouped(cublasHandle_t blas, GroupedKind kind,
             m_pointers, m_host_pointers.data(), bytes, cudaMemcpyHostToDevice, stream));
         if (status != CUBLAS_STATUS_SUCCESS) return status;
     }
+#if CUDART_VERSION < 12050
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+#else
     return cublasGemmGroupedBatchedEx(
         blas, arrays.transpose_a.data(), arrays.transpose_b.data(), arrays.m.data(),
         arrays.n.data(), arrays.k.data(), arrays.alpha.data(), m_pointers, CUDA_R_16BF,
         arrays.lda.data(), m_pointers + kMaxGroups, CUDA_R_16BF, arrays.ldb.data(),
         arrays.beta.data(), m_pointers + 2 * kMaxGroups, CUDA_R_16BF, arrays.ldc.data(),
         static_cast<int>(count), arrays.size.data(), CUBLAS_COMPUTE_32F);
+#endif
 }
 
 cublasStatus_t GroupedBaselines::makePlan(GroupedKind kind, std::int64_t rows, int in, int out,

@@ -165,14 +165,7 @@ PIPER_KERNEL_BODY void multiplyStage(Machine& machine, int shared, int warp_m, i
                     fragmentAddressB<Config::kContiguousB>(warp_n + j * 16, r, lane),
                 b[j]);
         }
-        PIPER_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-            PIPER_UNROLL
-            for (int j = 0; j < kColumns; ++j) {
-                machine.multiply(accumulator.value[i][j], a[i], b[j / 2][(j & 1) * 2],
-                                 b[j / 2][(j & 1) * 2 + 1]);
-            }
-        }
+        machine.multiply(accumulator.value, a, b);
     }
 }
 

@@ -201,7 +201,8 @@ PIPER_KERNEL_BODY void addFeatures(Machine& machine, const float (&d)[Config::kC
 template <class Config, class Machine>
 PIPER_KERNEL_BODY void consume(Machine& machine, const GroupedArguments& arguments, int tiles) {
     const int part = machine.thread() / 128 - 1;
-    const bool elected = machine.thread() % 128 == 0;
+    // Every warp tells that its part of the products is done: warps of a group may drift apart.
+    const bool elected = machine.thread() % 32 == 0;
     RingPlace<Config::kStages> place;
     for (int tile = machine.block(); tile < tiles; tile += machine.blocks()) {
         const TileWork work =
@@ -248,7 +249,7 @@ PIPER_KERNEL_BODY void hopperBody(Machine& machine, const GroupedArguments& argu
     if (machine.thread() == 0) {
         for (int stage = 0; stage < Config::kStages; ++stage) {
             machine.initBarrier(fullBarrier<Config>(stage), 1);
-            machine.initBarrier(emptyBarrier<Config>(stage), 2);  // warpgroups
+            machine.initBarrier(emptyBarrier<Config>(stage), kConsumerThreads / 32);
         }
         machine.fenceBarriers();
     }

@@ -25,6 +25,14 @@ int makePermutation(PiperCudaContext* context, const PiperCudaPermutation* permu
 int routerForward(PiperCudaContext* context, const PiperCudaRouter* router);
 int routerInputGrad(PiperCudaContext* context, const PiperCudaRouterGrad* router);
 int crossEntropy(PiperCudaContext* context, const PiperCudaCrossEntropy* loss);
+int exportMemory(PiperCudaContext* context, const void* data, PiperCudaIpcMemory* memory);
+int importMemory(PiperCudaContext* context, const PiperCudaIpcMemory* memory, void** data);
+int closeMemory(PiperCudaContext* context, const PiperCudaIpcMemory* memory, void* data);
+int createEvent(PiperCudaContext* context, PiperCudaEvent** event, unsigned char* handle);
+int importEvent(PiperCudaContext* context, const unsigned char* handle, PiperCudaEvent** event);
+int destroyEvent(PiperCudaContext* context, PiperCudaEvent* event);
+int recordEvent(PiperCudaContext* context, PiperCudaEvent* event);
+int waitEvent(PiperCudaContext* context, PiperCudaEvent* event);
 
 /// Why a grouped product cannot be taken, or nullptr.
 [[nodiscard]] const char* unusableGrouped(const PiperCudaGrouped* grouped);

@@ -212,7 +212,15 @@ constexpr PiperCudaApi kApi = {PIPER_CUDA_INTERFACE,
                                piper::cuda::makePermutation,
                                piper::cuda::routerForward,
                                piper::cuda::routerInputGrad,
-                               piper::cuda::crossEntropy};
+                               piper::cuda::crossEntropy,
+                               piper::cuda::exportMemory,
+                               piper::cuda::importMemory,
+                               piper::cuda::closeMemory,
+                               piper::cuda::createEvent,
+                               piper::cuda::importEvent,
+                               piper::cuda::destroyEvent,
+                               piper::cuda::recordEvent,
+                               piper::cuda::waitEvent};
 
 }  // namespace
 

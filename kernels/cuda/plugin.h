@@ -161,6 +161,15 @@ typedef struct PiperCudaCrossEntropy {
     int32_t* bad_row;       /* [1]: set to a row whose target is beyond the vocabulary, else left */
 } PiperCudaCrossEntropy;
 
+/* Memory of another process on the same host; a process cannot import its own. A handle stands for
+ * a whole allocation, the memory lies `offset` bytes into it. */
+#define PIPER_CUDA_IPC_BYTES 64
+typedef struct PiperCudaIpcMemory {
+    unsigned char handle[PIPER_CUDA_IPC_BYTES];
+    int64_t offset;
+} PiperCudaIpcMemory;
+typedef struct PiperCudaEvent PiperCudaEvent;
+
 typedef struct PiperCudaContext PiperCudaContext;
 
 typedef struct PiperCudaApi {
@@ -213,6 +222,19 @@ typedef struct PiperCudaApi {
     int (*routerForward)(PiperCudaContext* context, const PiperCudaRouter* router);
     int (*routerInputGrad)(PiperCudaContext* context, const PiperCudaRouterGrad* router);
     int (*crossEntropy)(PiperCudaContext* context, const PiperCudaCrossEntropy* loss);
+
+    /* Ranks on one host. Keep exported memory until every importer has closed it. */
+    int (*exportMemory)(PiperCudaContext* context, const void* data, PiperCudaIpcMemory* memory);
+    int (*importMemory)(PiperCudaContext* context, const PiperCudaIpcMemory* memory, void** data);
+    int (*closeMemory)(PiperCudaContext* context, const PiperCudaIpcMemory* memory, void* data);
+    /* An event that another process may import; `handle` takes PIPER_CUDA_IPC_BYTES. Record it
+     * before the other process waits for it: a wait for an event never recorded does not wait. */
+    int (*createEvent)(PiperCudaContext* context, PiperCudaEvent** event, unsigned char* handle);
+    int (*importEvent)(PiperCudaContext* context, const unsigned char* handle,
+                       PiperCudaEvent** event);
+    int (*destroyEvent)(PiperCudaContext* context, PiperCudaEvent* event);
+    int (*recordEvent)(PiperCudaContext* context, PiperCudaEvent* event);
+    int (*waitEvent)(PiperCudaContext* context, PiperCudaEvent* event); /* the stream waits */
 } PiperCudaApi;
 
 /* The one exported symbol. NULL when the plugin does not know the wanted interface. */

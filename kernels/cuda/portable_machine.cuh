@@ -50,13 +50,23 @@ public:
                          : "memory");
         }
     }
-    /// d += a b, of 16 by 16 and 16 by 8 bf16.
-    __device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)[4],
-                                             std::uint32_t b0, std::uint32_t b1) const {
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    /// d += a b: Rows fragments of 16 by 16 and Columns of 16 by 8, two of them in four registers.
+    template <int Rows, int Columns>
+    __device__ __forceinline__ void multiply(float (&d)[Rows][Columns][4],
+                                             const std::uint32_t (&a)[Rows][4],
+                                             const std::uint32_t (&b)[Columns / 2][4]) const {
+        PIPER_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            PIPER_UNROLL
+            for (int j = 0; j < Columns; ++j) {
+                float(&to)[4] = d[i][j];
+                asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                    "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                    : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
+                    : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]),
+                      "r"(b[j / 2][j % 2 * 2]), "r"(b[j / 2][j % 2 * 2 + 1]));
+            }
+        }
     }
 
     __device__ __forceinline__ std::uint32_t shuffleXor(std::uint32_t value, int mask) const {

@@ -3,7 +3,7 @@
 
 namespace piper::cuda {
 
-Device::Device(const PiperCudaApi& api, std::int32_t number) : m_api(api) {
+Device::Device(const PiperCudaApi& api, std::int32_t number) : m_api(api), m_number(number) {
     require(m_api.deviceInfo(number, &m_info), "deviceInfo");
     require(m_api.openContext(number, &m_context), "openContext");
 }

@@ -28,9 +28,11 @@ public:
     void require(int status, const char* what) const;
 
     [[nodiscard]] const PiperCudaDevice& info() const { return m_info; }
+    [[nodiscard]] std::int32_t number() const { return m_number; }
 
 private:
     const PiperCudaApi& m_api;
+    std::int32_t m_number;
     PiperCudaContext* m_context = nullptr;
     PiperCudaDevice m_info{};
 };

@@ -19,8 +19,11 @@ GroupedData::GroupedData(const Device& device, int kind, std::vector<std::int64_
     m_device_dy = std::make_unique<DeviceMemory>(device, m_dy);
     m_device_w = std::make_unique<DeviceMemory>(device, m_w);
     m_device_offsets = std::make_unique<DeviceMemory>(device, m_offsets);
-    m_result = std::make_unique<DeviceMemory>(
-        device, resultElements() * (kind == PIPER_CUDA_WEIGHT_GRAD ? 4 : 2));
+    const auto elements = static_cast<std::size_t>(resultElements());
+    m_poison = kind == PIPER_CUDA_WEIGHT_GRAD
+                   ? std::make_unique<DeviceMemory>(device, std::vector<float>(elements, 0.0F))
+                   : std::make_unique<DeviceMemory>(device, std::vector(elements, Bf16{0x7FC1}));
+    m_result = std::make_unique<DeviceMemory>(device, resultBytes());
 }
 
 std::int64_t GroupedData::resultElements() const {
@@ -49,13 +52,14 @@ double GroupedData::flops() const {
            static_cast<double>(m_out);
 }
 
+std::int64_t GroupedData::resultBytes() const {
+    return resultElements() * (m_kind == PIPER_CUDA_WEIGHT_GRAD ? 4 : 2);
+}
+
 void GroupedData::poison() const {
-    const auto elements = static_cast<std::size_t>(resultElements());
-    if (m_kind == PIPER_CUDA_WEIGHT_GRAD) {
-        m_result->write(std::vector<float>(elements, 0.0F));
-    } else {
-        m_result->write(std::vector<Bf16>(elements, Bf16{0x7FC1}));
-    }
+    m_device.require(m_device.api().copyOnDevice(m_device.context(), m_poison->as<>(),
+                                                 m_result->as<>(), resultBytes()),
+                     "copyOnDevice");
 }
 
 double GroupedData::wanted(std::size_t group, std::int64_t row, std::int64_t column) const {
@@ -77,35 +81,32 @@ double GroupedData::wanted(std::size_t group, std::int64_t row, std::int64_t col
     return sum;
 }
 
-Correctness GroupedData::compare(std::int64_t samples) const {
+template <class T>
+double GroupedData::worstOf(std::int64_t samples) const {
     const bool weight = m_kind == PIPER_CUDA_WEIGHT_GRAD;
     const std::int64_t columns = m_kind == PIPER_CUDA_FORWARD ? m_out : m_in;
-    std::vector<float> result;
-    if (weight) {
-        result = m_result->read<float>(resultElements());
-    } else {
-        for (const Bf16 value : m_result->read<Bf16>(resultElements())) {
-            result.push_back(toFloat(value));
-        }
-    }
-    // The reduction has `length` products of numbers below 1: bf16 keeps 2^-9 of the sum.
+    const auto result = m_result->read<T>(resultElements());
     Worst worst;
     for (std::size_t g = 0; g + 1 < m_offsets.size(); ++g) {
         const std::int64_t first = weight ? static_cast<std::int64_t>(g) * m_out : m_offsets[g];
         const std::int64_t rows = weight ? m_out : m_offsets[g + 1] - m_offsets[g];
         // A stride without a common factor with the columns visits all of them.
-        std::int64_t stride =
-            std::max<std::int64_t>(1, rows * columns / std::max<std::int64_t>(samples, 1));
+        std::int64_t stride = std::max<std::int64_t>(1, rows * columns / samples);
         if (stride > 1) stride |= 1;
         for (std::int64_t i = 0; i < rows * columns; i += stride) {
             const std::int64_t row = i / columns;
             const double sum = wanted(g, weight ? row : first + row, i % columns);
-            const double got = double(result[static_cast<std::size_t>(first * columns + i)]);
             const double scale = 1.0 + std::abs(sum);
-            worst.add(got / scale, sum / scale);
+            worst.add(valueAt(result, first * columns + i) / scale, sum / scale);
         }
     }
-    return {worst.value(), weight ? 1e-4 : 1.0 / 256};
+    return worst.value();
+}
+
+Correctness GroupedData::compare(std::int64_t samples) const {
+    // bf16 keeps 2^-9 of a sum.
+    return m_kind == PIPER_CUDA_WEIGHT_GRAD ? Correctness{worstOf<float>(samples), 1e-4}
+                                            : Correctness{worstOf<Bf16>(samples), 1.0 / 256};
 }
 
 std::string kindName(int kind) {
@@ -119,9 +120,8 @@ std::string pathName(int path) {
 }
 
 std::vector<int> pathsOf(const Device& device) {
-    std::vector<int> paths{PIPER_CUDA_PORTABLE};
-    if (device.info().compute_major == 9) paths.push_back(PIPER_CUDA_HOPPER);
-    return paths;
+    if (device.info().compute_major != 9) return {PIPER_CUDA_PORTABLE};
+    return {PIPER_CUDA_HOPPER, PIPER_CUDA_PORTABLE};
 }
 
 }  // namespace piper::cuda

@@ -27,18 +27,22 @@ public:
 private:
     [[nodiscard]] double wanted(std::size_t group, std::int64_t row, std::int64_t column) const;
     [[nodiscard]] std::int64_t resultElements() const;
+    [[nodiscard]] std::int64_t resultBytes() const;
+    template <class T>
+    [[nodiscard]] double worstOf(std::int64_t samples) const;
 
     const Device& m_device;
     int m_kind;
     std::int64_t m_in, m_out;
     std::vector<std::int64_t> m_offsets;
     std::vector<Bf16> m_x, m_dy, m_w;
-    std::unique_ptr<DeviceMemory> m_device_x, m_device_dy, m_device_w, m_result, m_device_offsets;
+    std::unique_ptr<DeviceMemory> m_device_x, m_device_dy, m_device_w, m_result, m_poison,
+        m_device_offsets;
 };
 
 [[nodiscard]] std::string kindName(int kind);
 [[nodiscard]] std::string pathName(int path);
-/// The paths that the device has.
+/// The paths that the device has, the one that is taken by itself first.
 [[nodiscard]] std::vector<int> pathsOf(const Device& device);
 
 }  // namespace piper::cuda

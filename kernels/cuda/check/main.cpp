@@ -2,17 +2,15 @@
 // piper-cuda-check: the operations of the CUDA plugin against the host, then a table of times. Each
 // case runs in a process of its own, so that a fault is one row and the rest goes on.
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <string>
 
 #include "kernels/cuda/check/cases.h"
 #include "kernels/cuda/check/device.h"
-#include "kernels/cuda/check/isolate.h"
+#include "kernels/cuda/check/ranks.h"
+#include "kernels/cuda/check/runner.h"
 #include "kernels/cuda/loader.h"
 
 namespace {
@@ -29,24 +27,22 @@ constexpr const char* kHelp =
     "  --correctness     no times\n"
     "  --list            the names of the cases\n"
     "  --sanitizer FILE  compute-sanitizer: every case runs once more under its memcheck\n"
-    "  --seconds N       no new case is begun after N seconds (default 420)\n"
+    "  --seconds N       no new case is begun after N seconds (default 410)\n"
+    "  --without-hopper  the Hopper path is not timed\n"
     "  --case NAME       only this comparison, in this process\n"
     "  --timing NAME     only this timing, in this process\n"
+    "  --group FILE --rank R --ranks N [--time]\n"
+    "                    one rank of an all-to-all between processes; FILE is new and shared\n"
     "Exit status: 0 all right, 1 an operation differs or fails, 2 wrong use, 3 no plugin, driver\n"
     "or device.\n";
 
-constexpr int kCaseSeconds = 90;
-constexpr int kSanitizerSeconds = 180;
-constexpr int kSanitizerFault = 86;
-constexpr int kAbsent = 77;
-constexpr std::size_t kTogether = 4;  ///< comparisons at a time
-
 struct Options {
-    std::string plugin, sanitizer, one_case, one_timing;
-    std::int32_t device = 0;
-    int seconds = 420;
+    RunnerOptions runner;
+    RankOptions rank;
+    std::string one_case, one_timing;
     bool timing = true;
     bool list = false;
+    bool without_hopper = false;
 };
 
 /// The exit status when the program ends here, else -1.
@@ -62,18 +58,28 @@ int parse(int argc, char** argv, Options& options) {
             options.timing = false;
         } else if (word == "--list") {
             options.list = true;
+        } else if (word == "--time") {
+            options.rank.timed = true;
+        } else if (word == "--group" && has_value) {
+            options.rank.group_file = argv[++i];
+        } else if (word == "--rank" && has_value) {
+            options.rank.rank = std::atoi(argv[++i]);
+        } else if (word == "--ranks" && has_value) {
+            options.rank.ranks = std::atoi(argv[++i]);
+        } else if (word == "--without-hopper") {
+            options.without_hopper = true;
         } else if (word == "--plugin" && has_value) {
-            options.plugin = argv[++i];
+            options.runner.plugin = argv[++i];
         } else if (word == "--sanitizer" && has_value) {
-            options.sanitizer = argv[++i];
+            options.runner.sanitizer = argv[++i];
         } else if (word == "--case" && has_value) {
             options.one_case = argv[++i];
         } else if (word == "--timing" && has_value) {
             options.one_timing = argv[++i];
         } else if (word == "--device" && has_value) {
-            options.device = std::atoi(argv[++i]);
+            options.runner.device = std::atoi(argv[++i]);
         } else if (word == "--seconds" && has_value) {
-            options.seconds = std::atoi(argv[++i]);
+            options.runner.seconds = std::atoi(argv[++i]);
         } else {
             std::fprintf(stderr, "piper-cuda-check: unknown option '%s'\n%s", word.c_str(), kHelp);
             return 2;
@@ -86,9 +92,9 @@ int parse(int argc, char** argv, Options& options) {
 int runCase(const PiperCudaApi& api, const Options& options) {
     for (const CorrectnessCase& item : correctnessCases()) {
         if (item.name != options.one_case) continue;
-        const Device device(api, options.device);
+        const Device device(api, options.runner.device);
         const Correctness result = item.run(device);
-        if (result.absent) return kAbsent;
+        if (result.absent) return kAbsentStatus;
         std::printf("%12.3g %12.3g\n", result.worst, result.allowed);
         return result.passed() ? 0 : 1;
     }
@@ -97,9 +103,9 @@ int runCase(const PiperCudaApi& api, const Options& options) {
 }
 
 int runTiming(const PiperCudaApi& api, const Options& options) {
-    for (const TimingCase& item : timingCases()) {
+    for (const TimingCase& item : timingCases(options.without_hopper)) {
         if (item.name != options.one_timing) continue;
-        const Device device(api, options.device);
+        const Device device(api, options.runner.device);
         item.run(device);
         return 0;
     }
@@ -108,127 +114,11 @@ int runTiming(const PiperCudaApi& api, const Options& options) {
     return 2;
 }
 
-std::string firstLine(const std::string& text) {
-    const std::size_t end = text.find('\n');
-    return end == std::string::npos ? text : text.substr(0, end);
-}
-
-/// Starts cases of this program, each in a process, until the time is over.
-class Runner {
-public:
-    explicit Runner(const Options& options)
-        : m_options(options), m_self(std::filesystem::read_symlink("/proc/self/exe").string()) {}
-
-    [[nodiscard]] bool timeIsOver() const {
-        return std::chrono::steady_clock::now() - m_begin > std::chrono::seconds(m_options.seconds);
-    }
-    [[nodiscard]] Ending run(const char* option, const std::string& name, bool sanitized) const {
-        std::vector<std::string> command;
-        if (sanitized) {
-            command = {m_options.sanitizer, "--tool", "memcheck", "--error-exitcode",
-                       std::to_string(kSanitizerFault)};
-        }
-        for (const std::string& word :
-             {m_self, std::string("--device"), std::to_string(m_options.device),
-              std::string(option), name}) {
-            command.push_back(word);
-        }
-        if (!m_options.plugin.empty()) {
-            command.push_back("--plugin");
-            command.push_back(m_options.plugin);
-        }
-        return runIsolated(command, sanitized ? kSanitizerSeconds : kCaseSeconds);
-    }
-
-    /// All comparisons, some at a time; the number of rows that are not right.
-    int compareAll(bool sanitized) const {
-        const auto cases = correctnessCases();
-        if (sanitized && !sanitizerWorks(cases.front().name)) return 0;
-        int faults = 0;
-        for (std::size_t first = 0; first < cases.size(); first += kTogether) {
-            const std::size_t last = std::min(cases.size(), first + kTogether);
-            if (timeIsOver()) {
-                std::printf("%zu comparisons not begun: %d s are over\n", cases.size() - first,
-                            m_options.seconds);
-                return faults + (sanitized ? 0 : 1);
-            }
-            std::vector<std::future<Ending>> running;
-            for (std::size_t i = first; i < last; ++i) {
-                running.push_back(std::async(std::launch::async, [&, i] {
-                    return run("--case", cases[i].name, sanitized);
-                }));
-            }
-            for (std::size_t i = first; i < last; ++i) {
-                const Ending ending = running[i - first].get();
-                faults += printRow(cases[i].name, ending, sanitized);
-            }
-        }
-        return faults;
-    }
-
-    int timeAll() const {
-        int faults = 0;
-        for (const TimingCase& item : timingCases()) {
-            if (timeIsOver()) {
-                std::printf("%s: not begun, %d s are over\n", item.name.c_str(), m_options.seconds);
-                continue;
-            }
-            const Ending ending = run("--timing", item.name, false);
-            std::fputs(ending.output.c_str(), stdout);
-            if (!ending.clean()) {
-                std::printf("%s: %s\n", item.name.c_str(), ending.fault(kCaseSeconds).c_str());
-                ++faults;
-            }
-            std::fflush(stdout);
-        }
-        return faults;
-    }
-
-private:
-    /// It may lack a permission or fit another driver; then a line says so.
-    [[nodiscard]] bool sanitizerWorks(const std::string& name) const {
-        const Ending ending = run("--case", name, true);
-        const bool works = ending.clean() || ending.status == 1 || ending.status == kSanitizerFault;
-        if (!works) {
-            std::printf("not run, compute-sanitizer does not work here (%s): %s\n",
-                        ending.fault(kSanitizerSeconds).c_str(), firstLine(ending.output).c_str());
-        }
-        return works;
-    }
-    /// 1 when the case is not right.
-    static int printRow(const std::string& name, const Ending& ending, bool sanitized) {
-        std::string verdict = "ok";
-        int fault = 1;
-        if (ending.clean()) {
-            fault = 0;
-        } else if (ending.status == kAbsent && !ending.timed_out) {
-            verdict = "not on this device";
-            fault = 0;
-        } else if (ending.status == 1 && !ending.timed_out) {
-            verdict = "DIFFERS";
-        } else if (sanitized && ending.status == kSanitizerFault) {
-            verdict = "MEMORY FAULT";
-        } else {
-            verdict = "FAILED: " + ending.fault(sanitized ? kSanitizerSeconds : kCaseSeconds);
-        }
-        const bool figures = !sanitized && (fault == 0 || verdict == "DIFFERS");
-        std::printf("%-58s %s  %s\n", name.c_str(), figures ? firstLine(ending.output).c_str() : "",
-                    verdict.c_str());
-        if (fault != 0 && !figures) std::printf("    %s\n", firstLine(ending.output).c_str());
-        std::fflush(stdout);
-        return fault;
-    }
-
-    const Options& m_options;
-    std::string m_self;
-    std::chrono::steady_clock::time_point m_begin = std::chrono::steady_clock::now();
-};
-
 int list() {
     for (const CorrectnessCase& item : correctnessCases()) {
         std::printf("--case '%s'\n", item.name.c_str());
     }
-    for (const TimingCase& item : timingCases()) {
+    for (const TimingCase& item : timingCases(false)) {
         std::printf("--timing '%s'\n", item.name.c_str());
     }
     return 0;
@@ -236,7 +126,7 @@ int list() {
 
 int checkAll(const PiperCudaApi& api, const Options& options) {
     PiperCudaDevice info;
-    if (api.deviceInfo(options.device, &info) != PIPER_CUDA_OK) {
+    if (api.deviceInfo(options.runner.device, &info) != PIPER_CUDA_OK) {
         std::fprintf(stderr, "piper-cuda-check: %s\n", api.lastError());
         return 3;
     }
@@ -245,7 +135,9 @@ int checkAll(const PiperCudaApi& api, const Options& options) {
                 static_cast<double>(info.free_bytes) / 1073741824.0,
                 static_cast<double>(info.total_bytes) / 1073741824.0, api.toolkit_version / 1000,
                 api.toolkit_version % 1000 / 10);
-    const Runner runner(options);
+    RunnerOptions runner_options = options.runner;
+    runner_options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+    Runner runner(runner_options, correctnessCases(), timingCases(false));
     std::printf("%-58s %12s %12s\n", "against the host", "worst", "allowed");
     int faults = runner.compareAll(false);
     if (options.timing) {
@@ -254,7 +146,7 @@ int checkAll(const PiperCudaApi& api, const Options& options) {
             "x: time / the first's\n");
         faults += runner.timeAll();
     }
-    if (!options.sanitizer.empty()) {
+    if (!runner_options.sanitizer.empty()) {
         std::printf("\n%-58s\n", "under compute-sanitizer memcheck");
         faults += runner.compareAll(true);
     }
@@ -265,6 +157,10 @@ int checkAll(const PiperCudaApi& api, const Options& options) {
 
 int run(const PiperCudaApi& api, const Options& options) {
     try {
+        if (!options.rank.group_file.empty()) {
+            runRank(Device(api, options.runner.device), options.rank);
+            return 0;
+        }
         if (!options.one_case.empty()) return runCase(api, options);
         if (!options.one_timing.empty()) return runTiming(api, options);
         return checkAll(api, options);
@@ -280,7 +176,11 @@ int main(int argc, char** argv) {
     Options options;
     if (const int status = parse(argc, argv, options); status >= 0) return status;
     if (options.list) return list();
-    const auto plugin = loadPlugin(options.plugin);
+    const auto plugin = loadPlugin(options.runner.plugin);
+    // Ranks that a case starts find the same one.
+    if (!options.runner.plugin.empty()) {
+        setenv("PIPER_CUDA_PLUGIN", options.runner.plugin.c_str(), 1);
+    }
     if (!plugin) {
         std::fprintf(stderr, "piper-cuda-check: %s\n", plugin.why_not.c_str());
         return 3;

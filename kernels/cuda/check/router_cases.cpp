@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/check/cases.h"
 #include "kernels/cuda/check/host_data.h"
+#include "kernels/cuda/check/ranks.h"
 
 namespace piper::cuda {
 namespace {
@@ -220,9 +221,11 @@ void addRouterCases(std::vector<CorrectnessCase>& cases) {
 std::vector<CorrectnessCase> correctnessCases() {
     std::vector<CorrectnessCase> cases;
     addGemmCases(cases);
-    addGroupedCases(cases);
     addRowCases(cases);
     addRouterCases(cases);
+    addRankCases(cases);
+    addGroupedCases(cases, PIPER_CUDA_PORTABLE);
+    addGroupedCases(cases, PIPER_CUDA_HOPPER);
     return cases;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "kernels/cuda/check/grouped_data.h"
+#include "kernels/cuda/check/ranks.h"
 #include "kernels/cuda/check/timing.h"
 
 namespace piper::cuda {
@@ -51,16 +52,15 @@ bool checkVariant(const GroupedData& data, const Variant& variant) {
     return true;
 }
 
-void timeGrouped(const Device& device, int kind, std::int64_t tokens) {
+void timeGrouped(const Device& device, int kind, std::int64_t tokens, bool without_hopper) {
     const std::int64_t experts = std::min(kExperts, kMostRows / tokens);
     const GroupedData data(device, kind,
                            std::vector<std::int64_t>(static_cast<std::size_t>(experts), tokens),
                            kHidden, kWidth);
     const PiperCudaApi& api = device.api();
     std::vector<Variant> wanted;
-    auto paths = pathsOf(device);
-    std::reverse(paths.begin(), paths.end());  // the one that is taken first
-    for (const int path : paths) {
+    for (const int path : pathsOf(device)) {
+        if (path == PIPER_CUDA_HOPPER && without_hopper) continue;
         wanted.push_back({"ours, " + pathName(path),
                           [&, product = data.product(path)] {
                               device.require(api.groupedGemm(device.context(), &product),
@@ -277,24 +277,30 @@ void timeHostCopy(const Device& device) {
 
 }  // namespace
 
-std::vector<TimingCase> timingCases() {
-    std::vector<TimingCase> cases{{"peak", timePeak}};
+std::vector<TimingCase> timingCases(bool without_hopper) {
+    std::vector<TimingCase> cases{{"peak", timePeak, {"gemm"}}};
     for (const std::int64_t tokens : {4, 16, 64, 256, 1024, 4096}) {
-        cases.push_back({"grouped forward " + std::to_string(tokens), [tokens](const Device& d) {
-                             timeGrouped(d, PIPER_CUDA_FORWARD, tokens);
-                         }});
+        cases.push_back({"grouped forward " + std::to_string(tokens),
+                         [tokens, without_hopper](const Device& d) {
+                             timeGrouped(d, PIPER_CUDA_FORWARD, tokens, without_hopper);
+                         },
+                         {"grouped portable forward"}});
     }
     for (const int kind : {PIPER_CUDA_INPUT_GRAD, PIPER_CUDA_WEIGHT_GRAD}) {
         for (const std::int64_t tokens : {16, 64, 1024}) {
             cases.push_back({"grouped " + kindName(kind) + " " + std::to_string(tokens),
-                             [kind, tokens](const Device& d) { timeGrouped(d, kind, tokens); }});
+                             [kind, tokens, without_hopper](const Device& d) {
+                                 timeGrouped(d, kind, tokens, without_hopper);
+                             },
+                             {"grouped portable " + kindName(kind)}});
         }
     }
-    cases.push_back({"permute and combine", timePermuteAndCombine});
-    cases.push_back({"swiglu", timeSwiglu});
-    cases.push_back({"cross-entropy", timeCrossEntropy});
-    cases.push_back({"router", timeRouter});
+    cases.push_back({"permute and combine", timePermuteAndCombine, {"permute", "combine"}});
+    cases.push_back({"swiglu", timeSwiglu, {"swiglu"}});
+    cases.push_back({"cross-entropy", timeCrossEntropy, {"cross-entropy"}});
+    cases.push_back({"router", timeRouter, {"router", "permutation"}});
     cases.push_back({"host copy", timeHostCopy});
+    addRankTimings(cases);
     return cases;
 }
 

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "kernels/cuda/check/isolate.h"
+#include "kernels/cuda/check/runner.h"
 #include "kernels/cuda/check/timing.h"
+#include "tests/support/paths.h"
 
 namespace piper::cuda {
 namespace {
@@ -41,6 +46,82 @@ TEST(Isolated, AProgramThatIsMissingIsSaid) {
     const Ending ending = runIsolated({"no-such-program-here"}, 30);
     EXPECT_FALSE(ending.clean());
     EXPECT_THAT(ending.output, HasSubstr("No such file"));
+}
+
+/// A stand-in for the program: its cases crash, hang, differ or are right by name.
+class RunnerRows : public testing::Test {
+protected:
+    void SetUp() override {
+        const auto file = m_folder.path() / "program";
+        std::ofstream(file) << "#!/bin/sh\n"
+                               "for word; do\n"
+                               "case \"$word\" in\n"
+                               "*right*) echo '1e-6 1e-5'; exit 0;;\n"
+                               "*wrong*) echo '3 1e-5'; exit 1;;\n"
+                               "*absent*) exit 77;;\n"
+                               "*crash*) echo 'about to crash'; kill -SEGV $$;;\n"
+                               "*timed*) echo \"timed $*\"; exit 0;;\n"
+                               "esac\ndone\n";
+        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+        m_options.program = file.string();
+        m_options.plugin = "a.so";
+    }
+    static CorrectnessCase named(const char* name, bool hopper = false) {
+        return {name, {}, hopper};
+    }
+    /// Output of comparing and timing.
+    std::string rows(std::vector<CorrectnessCase> cases, std::vector<TimingCase> timings,
+                     int faults) {
+        Runner runner(m_options, std::move(cases), std::move(timings));
+        testing::internal::CaptureStdout();
+        const int found = runner.compareAll(false) + runner.timeAll();
+        EXPECT_EQ(found, faults);
+        return testing::internal::GetCapturedStdout();
+    }
+
+    test::TemporaryDirectory m_folder;
+    RunnerOptions m_options;
+};
+
+TEST_F(RunnerRows, AFaultIsARowAndTheRestGoesOn) {
+    const std::string text = rows(
+        {named("a crash"), named("b right"), named("c wrong"), named("d absent"), named("e right")},
+        {}, 2);
+    EXPECT_THAT(text, testing::ContainsRegex("a crash +FAILED: signal 11.*\n    about to crash\n"));
+    EXPECT_THAT(text, testing::ContainsRegex("b right +1e-6 1e-5  ok\n"));
+    EXPECT_THAT(text, testing::ContainsRegex("c wrong +3 1e-5  DIFFERS\n"));
+    EXPECT_THAT(text, testing::ContainsRegex("d absent +not on this device\n"));
+    EXPECT_THAT(text, testing::ContainsRegex("e right +1e-6 1e-5  ok\n"));
+}
+
+TEST_F(RunnerRows, WhatDiffersIsNotTimed) {
+    const std::string text =
+        rows({named("permute wrong"), named("swiglu right")},
+             {{"timed permute", {}, {"permute"}}, {"timed swiglu", {}, {"swiglu"}}}, 1);
+    EXPECT_THAT(text, HasSubstr("timed permute: not timed, it differs or fails above\n"));
+    EXPECT_THAT(text, HasSubstr("timed --device 0 --plugin a.so --timing timed swiglu\n"));
+}
+
+TEST_F(RunnerRows, AHopperFaultLeavesThePortablePathToBeTimed) {
+    const std::string text = rows({named("portable right"), named("hopper wrong", true)},
+                                  {{"timed x", {}, {"portable"}}}, 1);
+    EXPECT_THAT(text, HasSubstr("--timing timed x --without-hopper\n"));
+}
+
+TEST_F(RunnerRows, NothingIsBegunWhenTheTimeIsOver) {
+    m_options.seconds = 0;
+    const std::string text = rows({named("a right")}, {{"timed x", {}, {}}}, 1);
+    EXPECT_EQ(text, "1 comparisons not begun: 0 s are over\ntimed x: not begun, 0 s are over\n");
+}
+
+TEST_F(RunnerRows, ASanitizerThatDoesNotWorkIsOneLine) {
+    m_options.sanitizer = "no-such-sanitizer";
+    Runner runner(m_options, {named("a right")}, {});
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(runner.compareAll(true), 0);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "not run, compute-sanitizer does not work here (exit status 127): "
+              "no-such-sanitizer: No such file or directory\n");
 }
 
 TEST(Timing, SpreadIsMedianAndTheMiddle80Percent) {

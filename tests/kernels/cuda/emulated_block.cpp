@@ -11,10 +11,6 @@
 
 #include "kernels/cuda/host_device.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 namespace piper::test {
 namespace {
 
@@ -34,49 +30,26 @@ struct EmulatedBlock::Fibers {
     struct Fiber {
         ucontext_t context{};
         unsigned char* stack = nullptr;
-        void* fake_stack = nullptr;
         const std::function<bool()>* ready = nullptr;  ///< what it waits for
         bool done = false;
     };
 
     std::vector<Fiber> all;
     ucontext_t home{};
-    const void* home_stack = nullptr;
-    std::size_t home_bytes = 0;
-    void* home_fake = nullptr;
     int current = -1;
     const std::function<void(int)>* body = nullptr;
     std::exception_ptr error;
 
-    /// The address sanitizer follows every change of stack.
-    void leave([[maybe_unused]] void** fake, [[maybe_unused]] const void* stack,
-               [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-        __sanitizer_start_switch_fiber(fake, stack, bytes);
-#endif
-    }
-    void enter([[maybe_unused]] void* fake, [[maybe_unused]] const void** stack,
-               [[maybe_unused]] std::size_t* bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-        __sanitizer_finish_switch_fiber(fake, stack, bytes);
-#endif
-    }
-
     void resume(int thread) {
         Fiber& fiber = all[static_cast<std::size_t>(thread)];
         current = thread;
-        leave(&home_fake, fiber.stack, kStackBytes);
         swapcontext(&home, &fiber.context);
-        enter(home_fake, nullptr, nullptr);
     }
     void yield() {
         Fiber& fiber = all[static_cast<std::size_t>(current)];
-        leave(&fiber.fake_stack, home_stack, home_bytes);
         swapcontext(&fiber.context, &home);
-        enter(fiber.fake_stack, nullptr, nullptr);
     }
     void main() {
-        enter(nullptr, &home_stack, &home_bytes);
         const int thread = current;
         try {
             (*body)(thread);
@@ -85,7 +58,6 @@ struct EmulatedBlock::Fibers {
         }
         Fiber& fiber = all[static_cast<std::size_t>(thread)];
         fiber.done = true;
-        leave(nullptr, home_stack, home_bytes);
         swapcontext(&fiber.context, &home);
     }
     static void start(unsigned low, unsigned high) {
@@ -266,39 +238,55 @@ void EmulatedMachine::loadMatrices(bool transposed, int from, std::uint32_t (&to
     std::copy_n(lane.to, 4, to);
 }
 
-void EmulatedMachine::multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                               std::uint32_t b1) {
-    struct Lane {
-        float* d;
-        const std::uint32_t* a;
-        std::uint32_t b[2];
-    } lane{d, a, {b0, b1}};
-    m_block.collective(m_thread, "mma", &lane, [](void* const* lanes) {
-        const auto half = [](std::uint32_t word, int index) {
-            return cuda::toFloat(cuda::Bf16{static_cast<std::uint16_t>(word >> (16 * index))});
-        };
-        // PTX: a0 (g, 2q), a1 (g + 8, 2q), a2 (g, 2q + 8), a3 (g + 8, 2q + 8); b0 (2q, g),
-        // b1 (2q + 8, g); c0, c1 (g, 2q), c2, c3 (g + 8, 2q); g = lane / 4, q = lane % 4.
-        float a_full[16][16];
-        float b_full[16][8];
-        for (int l = 0; l < 32; ++l) {
-            const auto* from = static_cast<const Lane*>(lanes[l]);
-            for (int i = 0; i < 2; ++i) {
-                for (int reg = 0; reg < 4; ++reg) {
-                    a_full[l / 4 + reg % 2 * 8][l % 4 * 2 + i + reg / 2 * 8] =
-                        half(from->a[reg], i);
-                }
-                for (int reg = 0; reg < 2; ++reg) {
-                    b_full[l % 4 * 2 + i + reg * 8][l / 4] = half(from->b[reg], i);
-                }
+namespace {
+
+/// What a lane brings to mma.sync: Rows fragments of a, Columns of b, their sums.
+struct MmaLane {
+    float (*d)[4];
+    const std::uint32_t (*a)[4];
+    const std::uint32_t (*b)[4];
+};
+
+float half(std::uint32_t word, int index) {
+    return cuda::toFloat(cuda::Bf16{static_cast<std::uint16_t>(word >> (16 * index))});
+}
+
+/// One product. PTX: a0 (g, 2q), a1 (g + 8, 2q), a2 (g, 2q + 8), a3 (g + 8, 2q + 8); b0 (2q, g), b1
+/// (2q + 8, g); c0, c1 (g, 2q), c2, c3 (g + 8, 2q); g = lane / 4, q = lane % 4.
+void multiplyFragments(void* const* lanes, int row, int column, int columns) {
+    float a[16][16];
+    float b[16][8];
+    for (int l = 0; l < 32; ++l) {
+        const auto* from = static_cast<const MmaLane*>(lanes[l]);
+        for (int i = 0; i < 2; ++i) {
+            for (int reg = 0; reg < 4; ++reg) {
+                a[l / 4 + reg % 2 * 8][l % 4 * 2 + i + reg / 2 * 8] = half(from->a[row][reg], i);
+            }
+            for (int reg = 0; reg < 2; ++reg) {
+                b[l % 4 * 2 + i + reg * 8][l / 4] =
+                    half(from->b[column / 2][column % 2 * 2 + reg], i);
             }
         }
-        for (int l = 0; l < 32; ++l) {
-            float* to = static_cast<const Lane*>(lanes[l])->d;
-            for (int index = 0; index < 4; ++index) {
-                const int row = l / 4 + index / 2 * 8;
-                const int column = l % 4 * 2 + index % 2;
-                for (int k = 0; k < 16; ++k) to[index] += a_full[row][k] * b_full[k][column];
+    }
+    for (int l = 0; l < 32; ++l) {
+        float* to = static_cast<const MmaLane*>(lanes[l])->d[row * columns + column];
+        for (int index = 0; index < 4; ++index) {
+            const int m = l / 4 + index / 2 * 8;
+            const int n = l % 4 * 2 + index % 2;
+            for (int k = 0; k < 16; ++k) to[index] += a[m][k] * b[k][n];
+        }
+    }
+}
+
+}  // namespace
+
+void EmulatedMachine::multiply(float (*d)[4], const std::uint32_t (*a)[4],
+                               const std::uint32_t (*b)[4], int rows, int columns) {
+    MmaLane lane{d, a, b};
+    m_block.collective(m_thread, "mma", &lane, [&](void* const* lanes) {
+        for (int row = 0; row < rows; ++row) {
+            for (int column = 0; column < columns; ++column) {
+                multiplyFragments(lanes, row, column, columns);
             }
         }
     });

@@ -98,7 +98,11 @@ public:
     void loadMatrices(int from, std::uint32_t (&to)[4]) {
         loadMatrices(Transposed, from, to);
     }
-    void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
+    template <int Rows, int Columns>
+    void multiply(float (&d)[Rows][Columns][4], const std::uint32_t (&a)[Rows][4],
+                  const std::uint32_t (&b)[Columns / 2][4]) {
+        multiply(&d[0][0], a, b, Rows, Columns);
+    }
     [[nodiscard]] std::uint32_t shuffleXor(std::uint32_t value, int mask);
     [[nodiscard]] std::uint32_t matchAny(int key);
 
@@ -123,6 +127,8 @@ private:
         unsigned char bytes[16];
     };
     void loadMatrices(bool transposed, int from, std::uint32_t (&to)[4]);
+    void multiply(float (*d)[4], const std::uint32_t (*a)[4], const std::uint32_t (*b)[4], int rows,
+                  int columns);
     void arrive(int pending);
 
     int m_thread;

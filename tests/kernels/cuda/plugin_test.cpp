@@ -79,6 +79,14 @@ TEST(CudaPlugin, UnusableArgumentsAreRefusedWithAReason) {
     EXPECT_EQ(api.routerForward(nullptr, nullptr), PIPER_CUDA_INVALID);
     EXPECT_EQ(api.routerInputGrad(nullptr, nullptr), PIPER_CUDA_INVALID);
     EXPECT_EQ(api.crossEntropy(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.exportMemory(nullptr, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.importMemory(nullptr, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.closeMemory(nullptr, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.createEvent(nullptr, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.importEvent(nullptr, nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.destroyEvent(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.recordEvent(nullptr, nullptr), PIPER_CUDA_INVALID);
+    EXPECT_EQ(api.waitEvent(nullptr, nullptr), PIPER_CUDA_INVALID);
     api.closeContext(nullptr);
 }
 
