@@ -11,6 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kLarge = 8 << 20;  ///< bytes; fewer repetitions from there on
+
 /// Largest number of members on one node.
 std::int64_t ranksPerNode(const Communicator& group) {
     std::map<std::int64_t, std::int64_t> count;
@@ -89,6 +91,49 @@ Result<CollectivePoint> benchAllReduce(Communicator& group, std::int64_t size, i
     return point;
 }
 
+/// Of the gathered buffer a part from every member.
+Result<CollectivePoint> benchAllGather(Communicator& group, std::int64_t size, int repetitions) {
+    const std::int64_t part = std::max<std::int64_t>(1, size / group.size());
+    std::vector<std::byte> own(static_cast<std::size_t>(part));
+    for (std::int64_t i = 0; i < part; ++i)
+        own[static_cast<std::size_t>(i)] = patternByte(group.rank(), 0, i);
+    std::vector<std::byte> all(own.size() * static_cast<std::size_t>(group.size()));
+    const auto call = [&] { return group.allGather(own, all); };
+    PIPER_TRY(call());
+    for (std::int64_t i = 0; i < std::ssize(all); ++i)
+        if (all[static_cast<std::size_t>(i)] != patternByte(i / part, 0, i % part))
+            return fail(ErrorCode::External, "all-gather of {} B: byte {} of rank {} is wrong",
+                        size, i % part, i / part);
+    CollectivePoint point;
+    point.kind = CollectiveKind::AllGather;
+    PIPER_ASSIGN(point.time, timeCall(group, repetitions, call));
+    return point;
+}
+
+/// Of the buffer that every member has, a part's sum to each.
+Result<CollectivePoint> benchReduceScatter(Communicator& group, std::int64_t size,
+                                           int repetitions) {
+    const std::int64_t part = std::max<std::int64_t>(1, size / 4 / group.size());
+    std::vector<float> values(static_cast<std::size_t>(part * group.size()));
+    std::vector<float> sums(static_cast<std::size_t>(part));
+    for (std::int64_t i = 0; i < std::ssize(values); ++i)
+        values[static_cast<std::size_t>(i)] = static_cast<float>(i % 97 + group.rank());
+    const auto call = [&] { return group.reduceScatterSum(values, sums); };
+    PIPER_TRY(call());
+    const std::int64_t n = group.size();
+    for (std::int64_t i = 0; i < part; ++i) {
+        const std::int64_t at = group.rank() * part + i;
+        const auto expected = static_cast<float>(n * (at % 97) + n * (n - 1) / 2);
+        if (sums[static_cast<std::size_t>(i)] != expected)
+            return fail(ErrorCode::External, "reduce-scatter of {} B: {} instead of {} at {}", size,
+                        sums[static_cast<std::size_t>(i)], expected, at);
+    }
+    CollectivePoint point;
+    point.kind = CollectiveKind::ReduceScatter;
+    PIPER_ASSIGN(point.time, timeCall(group, repetitions, call));
+    return point;
+}
+
 /// Half a round trip between the first and the last member; the others only join the barriers.
 Result<CollectivePoint> benchPointToPoint(Communicator& group, std::int64_t size, int repetitions) {
     std::vector<std::byte> out(static_cast<std::size_t>(size)), in(out.size());
@@ -125,8 +170,11 @@ Result<std::vector<CollectivePoint>> benchCollectives(Communicator& group,
     std::vector<CollectivePoint> points;
     if (group.size() < 2) return points;
     for (const std::int64_t size : options.sizes) {
-        for (const auto& bench : {benchAllToAll, benchAllReduce, benchPointToPoint}) {
-            PIPER_ASSIGN(CollectivePoint point, bench(group, size, options.repetitions));
+        for (const auto& bench : {benchAllToAll, benchAllReduce, benchAllGather, benchReduceScatter,
+                                  benchPointToPoint}) {
+            PIPER_ASSIGN(CollectivePoint point,
+                         bench(group, size,
+                               size > kLarge ? options.repetitions / 3 + 1 : options.repetitions));
             point.ranks = point.kind == CollectiveKind::PointToPoint ? 2 : group.size();
             point.ranks_per_node = std::min(point.ranks, ranksPerNode(group));
             point.message = bytes(static_cast<double>(size));

@@ -11,16 +11,15 @@
 namespace piper {
 
 struct CollectiveBenchOptions {
-    /// Bytes: per pair for all-to-all, of the whole buffer for all-reduce, of the message for
-    /// point-to-point.
-    std::vector<std::int64_t> sizes = {256, 4096, 65536, 1 << 20, 4 << 20};
+    /// Bytes: per pair for all-to-all, of the message for point-to-point, else of the whole buffer.
+    std::vector<std::int64_t> sizes = {256, 4096, 65536, 1 << 20, 4 << 20, 32 << 20};
     int repetitions = 15;
 };
 
-/// Times all-to-all, all-reduce and point-to-point over one group; every member calls it and gets
-/// the same points: the median over repetitions of the slowest member's time. Contents are checked
-/// once per size before anything is timed.
-/// Errors: External when a result is wrong.
+/// Times all-to-all, all-reduce, all-gather, reduce-scatter and point-to-point over one group;
+/// every member calls it and gets the same points: the median over repetitions of the slowest
+/// member's time. Contents are checked once per size before anything is timed. Errors: External
+/// when a result is wrong.
 [[nodiscard]] Result<std::vector<CollectivePoint>> benchCollectives(
     Communicator& group, const CollectiveBenchOptions& options);
 
