@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "app/worker/step_calibration.h"
 #include "kernels/cpu/bench.h"
 #include "kernels/transport/collective_bench.h"
 
@@ -64,7 +65,7 @@ Result<ClusterSpec> calibrateMachine(Transport& transport, bool quick,
                  benchDevice(quick ? BenchEffort::Quick : BenchEffort::Full));
     PIPER_TRY(world.barrier());
     CollectiveBenchOptions options;
-    if (quick) options.sizes = {1024, 65536, 1 << 20};
+    if (quick) options.sizes = {1024, 65536, 1 << 20, 16 << 20};
     PIPER_ASSIGN(curves.collective, benchCollectives(world, options));
     curves.measured_at = measured_at;
     curves.host = "local";
@@ -76,6 +77,7 @@ Result<ClusterSpec> calibrateMachine(Transport& transport, bool quick,
     cluster.device = deviceFrom(curves, world.size());
     cluster.levels = {sharedMemory(curves, world.size())};
     cluster.curves = std::move(curves);
+    PIPER_ASSIGN(cluster.curves.operation, calibrateSteps(transport, cluster, quick));
     return cluster;
 }
 

@@ -108,6 +108,14 @@ struct OverheadPoint {
     Seconds time;
 };
 
+/// What the worker's operations of one kind take inside a training step over what their calls take
+/// when each is timed alone: operands that other operations left cold, the work between the calls.
+struct OperationPoint {
+    std::string operation;  ///< phase name
+    std::string kind;       ///< operation kind name
+    double ratio = 1.0;
+};
+
 /// Curves measured on this very cluster; empty when nothing was measured.
 struct MeasuredCurves {
     std::string measured_at;  ///< ISO date and time
@@ -118,6 +126,7 @@ struct MeasuredCurves {
     std::vector<CollectivePoint> collective;
     std::vector<ExchangePoint> exchange;
     std::vector<OverheadPoint> overhead;
+    std::vector<OperationPoint> operation;
     [[nodiscard]] bool empty() const {
         return gemm.empty() && attention.empty() && memory.empty() && collective.empty() &&
                exchange.empty() && overhead.empty();

@@ -78,6 +78,14 @@ OverheadPoint readOverhead(ObjectReader& in) {
     return p;
 }
 
+OperationPoint readOperation(ObjectReader& in) {
+    OperationPoint p;
+    p.operation = in.string("operation");
+    p.kind = in.string("kind");
+    p.ratio = positive(in, "ratio");
+    return p;
+}
+
 /// An array of objects, each read by `read`. The first error stays in `in`.
 template <class Point>
 std::vector<Point> readPoints(ObjectReader& in, std::string_view key,
@@ -146,6 +154,10 @@ Json writePoint(const OverheadPoint& p) {
         {"operation", p.operation}, {"size_bytes", p.size.value}, {"time_seconds", p.time.value}};
 }
 
+Json writePoint(const OperationPoint& p) {
+    return {{"operation", p.operation}, {"kind", p.kind}, {"ratio", p.ratio}};
+}
+
 template <class Point>
 void writePoints(Json& out, const char* key, const std::vector<Point>& points) {
     if (points.empty()) return;
@@ -167,6 +179,7 @@ Result<MeasuredCurves> readCurves(const Json& json, const std::string& where) {
     curves.collective = readPoints(in, "collective", readCollective);
     curves.exchange = readPoints(in, "exchange", readExchange);
     curves.overhead = readPoints(in, "overhead", readOverhead);
+    curves.operation = readPoints(in, "operation", readOperation);
     PIPER_TRY(in.finish());
     return curves;
 }
@@ -181,6 +194,7 @@ Json writeCurves(const MeasuredCurves& curves) {
     writePoints(out, "collective", curves.collective);
     writePoints(out, "exchange", curves.exchange);
     writePoints(out, "overhead", curves.overhead);
+    writePoints(out, "operation", curves.operation);
     return out;
 }
 

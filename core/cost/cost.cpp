@@ -94,6 +94,12 @@ void CostModel::indexCurves() {
                     {std::log2(p.size.value), p.time.value / memoryModel(p.size, 1.0).value});
     }
     for (auto& points : m_overhead) sortBySize(points);
+    for (auto& of_phase : m_in_step) of_phase.fill(1.0);
+    for (const OperationPoint& p : curves.operation) {
+        const Result<Phase> phase = parseEnum<Phase>(p.operation, "phase");
+        const Result<OperationKind> kind = parseEnum<OperationKind>(p.kind, "operation kind");
+        if (phase.ok() && kind.ok() && p.ratio > 0.0) inStep(*phase, *kind) = p.ratio;
+    }
 }
 
 Seconds CostModel::memoryModel(Bytes traffic, double kernels) const {
@@ -148,7 +154,7 @@ Cost CostModel::operation(const OperationWork& work, Phase phase) const {
                                EvidenceKind::Measured, at.extrapolated);
         }
     }
-    sum = sum * work.imbalance;
+    sum = sum * (work.imbalance * inStep(phase, work.kind));
     if (phase == Phase::Optimizer && m_plan.offload.optimizer &&
         hostLink(m_plan.cluster.device).link.value > 0.0) {
         // The host steps its part of the state after the device's part.

@@ -26,6 +26,8 @@ struct FusedMoeWork {
     std::int64_t hidden = 0, ffn = 0;
 };
 
+inline constexpr std::size_t kNumOperationKinds = 12;
+
 /// Turns work into seconds on one cluster: measured curves where there are, else published times
 /// by shape, else data-sheet peaks; never a silent fallback (evidence says which, with the range
 /// that left-out rows show).
@@ -70,6 +72,12 @@ private:
     };
     void indexCurves();
     [[nodiscard]] Seconds gemmModel(double groups, double m, double n, double k) const;
+    double& inStep(Phase phase, OperationKind kind) {
+        return m_in_step[static_cast<std::size_t>(phase)][static_cast<std::size_t>(kind)];
+    }
+    [[nodiscard]] double inStep(Phase phase, OperationKind kind) const {
+        return m_in_step[static_cast<std::size_t>(phase)][static_cast<std::size_t>(kind)];
+    }
     [[nodiscard]] Seconds memoryModel(Bytes traffic, double kernels) const;
     [[nodiscard]] Cost measuredGemm(const GemmWork& work) const;
     [[nodiscard]] Cost gemmAt(const MatrixRates& rates, const GemmWork& work) const;
@@ -86,6 +94,8 @@ private:
     std::vector<AttentionPoint> m_attention;  ///< of the plan's precision
     std::vector<SizeRatio> m_memory;
     std::array<std::vector<SizeRatio>, kNumPhases> m_overhead;
+    /// Ratio of an operation in a step to its calls alone, measured; 1 where it was not.
+    std::array<std::array<double, kNumOperationKinds>, kNumPhases> m_in_step;
     CommunicationModel m_communication;
 };
 

@@ -275,15 +275,7 @@ OperationWork optimizerWork(const Plan& plan, StageId stage) {
     return work;
 }
 
-}  // namespace
-
-double optimizerStepBytes(const StateBytes& b) {
-    const double main = b.master > 0.0 ? b.master : b.weights;
-    const double low = b.master > 0.0 ? b.weights : 0.0;
-    return b.gradients + 2.0 * main + 2.0 * b.optimizer + low;
-}
-
-OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId stage) {
+OperationWork partsOf(const Plan& plan, const OperationKey& key, StageId stage) {
     const bool trains =
         key.kind == OperationKind::WeightGrad || key.kind == OperationKind::Optimizer;
     if (trains && weightsFrozen(plan)) return {};
@@ -311,6 +303,20 @@ OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId s
             return {};
     }
     return {};
+}
+
+}  // namespace
+
+double optimizerStepBytes(const StateBytes& b) {
+    const double main = b.master > 0.0 ? b.master : b.weights;
+    const double low = b.master > 0.0 ? b.weights : 0.0;
+    return b.gradients + 2.0 * main + 2.0 * b.optimizer + low;
+}
+
+OperationWork operationWork(const Plan& plan, const OperationKey& key, StageId stage) {
+    OperationWork work = partsOf(plan, key, stage);
+    work.kind = key.kind;
+    return work;
 }
 
 }  // namespace piper

@@ -73,6 +73,7 @@ struct CommunicationWork {
 
 /// What one operation of a schedule is made of; the cost model turns it into seconds.
 struct OperationWork {
+    OperationKind kind = OperationKind::Forward;
     std::vector<GemmWork> gemms;
     std::optional<AttentionWork> attention;
     Bytes memory_traffic;  ///< read + written by memory-bound parts (norms, permute, optimizer)

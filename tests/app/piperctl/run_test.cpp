@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "collectors/store/workspace.h"
@@ -60,8 +61,9 @@ protected:
         std::vector<pid_t> found;
         for (const pid_t pid : processesNaming(jobs())) found.push_back(pid);
         std::erase_if(found, [](pid_t pid) {
-            return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid)).filename() !=
-                   "piper-worker";
+            std::error_code gone;
+            return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), gone)
+                       .filename() != "piper-worker";
         });
         return found;
     }
@@ -107,6 +109,38 @@ TEST_F(PiperctlRun, StoresMeasuredBesideModelledAndCompares) {
     const CommandResult stats = piperctl({"stats", workspace(), "--json"});
     ASSERT_EQ(stats.exit_status, 0);
     EXPECT_EQ(document(stats).at("runs").size(), 3U);  // and for the measured routing
+}
+
+TEST_F(PiperctlRun, CalibrationTimesCallsAloneAndOperationsInAStep) {
+    const std::string file = (m_dir.path() / "cluster.json").string();
+    const CommandResult measured =
+        piperctl({"calibrate", "--quick", "--ranks", "2", "-o", file, "--json"});
+    ASSERT_EQ(measured.exit_status, 0) << measured.error_output;
+    Json cluster = document(measured);
+    std::set<std::string> in_step;
+    for (const Json& point : cluster.at("curves").at("operation")) {
+        in_step.insert(point.at("operation").get<std::string>() + " " +
+                       point.at("kind").get<std::string>());
+        EXPECT_GT(point.at("ratio").get<double>(), 0.02) << point;
+        EXPECT_LT(point.at("ratio").get<double>(), 50.0) << point;
+    }
+    for (const char* operation :
+         {"attention forward", "attention input_grad", "attention weight_grad", "router forward",
+          "expert forward", "expert input_grad", "expert weight_grad", "head_loss weight_grad",
+          "embedding weight_grad", "dispatch dispatch", "combine combine", "optimizer optimizer"})
+        EXPECT_TRUE(in_step.contains(operation)) << operation;
+
+    const auto step = [&](const std::string& cluster_file) {
+        return document(piperctl({"predict", "--model", example("models/olmoe-tiny.json"),
+                                  "--cluster", cluster_file, "--layout", "dp=2",
+                                  "--global-batch-size", "16", "--seq-len", "128", "--json"}))
+            .at("step_seconds")
+            .get<double>();
+    };
+    cluster.at("curves").erase("operation");
+    const std::string alone = (m_dir.path() / "alone.json").string();
+    write(alone, cluster.dump());
+    EXPECT_NE(step(file), step(alone));
 }
 
 TEST_F(PiperctlRun, AKilledRankStopsTheRunAndKeepsWhatItRecorded) {

@@ -26,6 +26,7 @@ ClusterSpec calibrated() {
     c.curves.collective.push_back(
         {CollectiveKind::AllToAll, "flat", 4, 4, Bytes(1024), Seconds(1.0 / 3e5)});
     c.curves.overhead.push_back({"router", Bytes(65536), Seconds(2.5e-5)});
+    c.curves.operation.push_back({"expert", "weight_grad", 1.25});
     return c;
 }
 
@@ -52,6 +53,9 @@ TEST(ClusterFile, RoundTripKeepsCurvesAndEvidence) {
     EXPECT_TRUE(again->curves.attention[0].backward);
     EXPECT_EQ(again->curves.collective[0].algorithm, "flat");
     EXPECT_EQ(again->curves.overhead[0].operation, "router");
+    ASSERT_EQ(again->curves.operation.size(), 1U);
+    EXPECT_EQ(again->curves.operation[0].kind, "weight_grad");
+    EXPECT_DOUBLE_EQ(again->curves.operation[0].ratio, 1.25);
     EXPECT_TRUE(again->levels[0].evidence.extrapolated);
     EXPECT_DOUBLE_EQ(again->levels[0].evidence.high, 2.25e9);
     EXPECT_DOUBLE_EQ(again->price_per_device_hour, 0.125);

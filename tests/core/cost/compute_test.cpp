@@ -380,5 +380,29 @@ TEST(Operation, MeasuredOverheadReplacesTheBandwidthGuess) {
     EXPECT_LT(model.operation(w, Phase::Attention).time.value, 100e-6);
 }
 
+TEST(Operation, InAStepTakesWhatWasMeasuredThereButForItsCommunication) {
+    Plan plan = smallPlan({.ep = 2, .dp = 2});
+    OperationWork w;
+    w.kind = OperationKind::WeightGrad;
+    w.gemms = {{1, 256, 256, 256, 1}};
+    CommunicationWork exchange;
+    exchange.dimension = "ep";
+    exchange.group_size = 2;
+    exchange.bytes = exchange.flat_bytes = exchange.hottest_bytes = Bytes(1e6);
+    w.communication = exchange;
+    const CostModel alone(plan);
+    const Seconds compute = alone.gemm(w.gemms[0]).time;
+    const Seconds moving = alone.communication(exchange).time;
+    ASSERT_GT(moving.value, 0.0);
+
+    plan.cluster.curves.operation = {{"expert", "weight_grad", 1.25}, {"expert", "forward", 2.0}};
+    const CostModel in_step(plan);
+    EXPECT_DOUBLE_EQ(in_step.operation(w, Phase::Expert).time.value,
+                     1.25 * compute.value + moving.value);
+    EXPECT_DOUBLE_EQ(in_step.operation(w, Phase::Attention).time.value,
+                     compute.value + moving.value)
+        << "not measured";
+}
+
 }  // namespace
 }  // namespace piper
