@@ -8,6 +8,7 @@
 #include "collectors/store/workspace.h"
 #include "core/base/json.h"
 #include "core/predict/predict.h"
+#include "core/resources/measured_routing.h"
 #include "sessions/job_directory.h"
 #include "sessions/launchers.h"
 
@@ -45,28 +46,6 @@ Result<std::filesystem::path> fetchJob(Connection& connection, const std::string
     return local;
 }
 
-/// Rows each expert of each layer got over the whole run: a routing load for the model.
-std::optional<RoutingLoad> measuredRouting(const Run& run, const ModelSpec& model) {
-    if (!model.moe) return std::nullopt;
-    const auto experts = static_cast<std::size_t>(model.moe->num_experts);
-    RoutingLoad load;
-    load.kind = RoutingLoadKind::Histogram;
-    // A layer nobody recorded (a dense one) counts as uniform.
-    load.histogram.assign(model.layers.size(), std::vector<double>(experts, 1.0));
-    std::vector<bool> seen(model.layers.size(), false);
-    for (const RankTimeline& rank : run.ranks)
-        for (const ExpertLoad& record : rank.expert_load) {
-            const std::size_t layer = record.layer.index();
-            if (layer >= load.histogram.size() || record.tokens.size() != experts) continue;
-            if (!seen[layer]) load.histogram[layer].assign(experts, 0.0);
-            seen[layer] = true;
-            for (std::size_t e = 0; e < experts; ++e)
-                load.histogram[layer][e] += static_cast<double>(record.tokens[e]);
-        }
-    if (std::find(seen.begin(), seen.end(), true) == seen.end()) return std::nullopt;
-    return load;
-}
-
 /// Stores the plan's prediction under a free name like `name`. Returns it.
 Result<std::string> storePrediction(Workspace& workspace, const Plan& plan,
                                     const std::string& name) {
@@ -78,10 +57,6 @@ Result<std::string> storePrediction(Workspace& workspace, const Plan& plan,
         workspace.setNote(id, "prediction", predictionJson(plan, predicted.prediction).dump()));
     return predicted.run.name;
 }
-
-}  // namespace
-
-namespace {
 
 LaunchRequest requestOf(const Plan& plan, const PlanRunOptions& options) {
     LaunchRequest request;
@@ -141,7 +116,7 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     else
         PIPER_TRY(file.setNote(collected.run_id, "prediction", predicted.error().text()));
     PIPER_ASSIGN(const Run run, file.readRun(stored.measured));
-    if (const std::optional<RoutingLoad> routing = measuredRouting(run, plan.model);
+    if (const std::optional<RoutingLoad> routing = measuredRouting(run, plan);
         predicted.ok() && routing) {
         Plan routed = plan;
         routed.routing_load = *routing;
