@@ -20,7 +20,7 @@ if(PIPER_SANITIZE)
 endif()
 
 # Headers that nearly every source reads are compiled once for libraries and once for tests; builds
-# without them (dev, release) keep every source honest about its includes.
+# without them (dev) keep every source honest about its includes.
 option(PIPER_PRECOMPILE "Compile the common headers once" OFF)
 
 # piper_precompiled(piper_core_plan LIBRARY|TEST): lets a target of ours use them.
