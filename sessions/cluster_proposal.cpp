@@ -73,11 +73,15 @@ Result<ClusterSpec> proposeCluster(const HostFacts& facts, std::int64_t nodes) {
             queued > 0 ? queued : static_cast<std::int64_t>(facts.gpus.size());
     } else {
         PIPER_ASSIGN(cluster.device, findDevice("cpu"));
-        cluster.devices_per_node = std::max<std::int64_t>(
-            1, facts.cores > 0 ? std::min(facts.cores, facts.processors) : facts.processors);
-        if (facts.memory.value > 0)
+        // Of Slurm's nodes, where there are any: the log-in node is another machine.
+        const std::int64_t here =
+            facts.cores > 0 ? std::min(facts.cores, facts.processors) : facts.processors;
+        cluster.devices_per_node =
+            std::max<std::int64_t>(1, partition != nullptr ? partition->processors : here);
+        const Bytes memory = partition != nullptr ? partition->memory : facts.memory;
+        if (memory.value > 0)
             cluster.device.memory =
-                Bytes(facts.memory.value / static_cast<double>(cluster.devices_per_node));
+                Bytes(memory.value / static_cast<double>(cluster.devices_per_node));
     }
     PIPER_ASSIGN(cluster.levels,
                  defaultLevels(cluster.device.name, cluster.devices_per_node, nodes));

@@ -31,6 +31,9 @@ struct NicFacts {
 /// A partition of Slurm's; nodes of one kind.
 struct PartitionFacts {
     std::string name, state, time_limit, gres;
+    std::string node_list;      ///< "node[1-16]"
+    std::string nodes_in_use;   ///< "3/12/1/16": allocated, idle, other, all
+    std::string nodes_per_job;  ///< "1-infinite"
     bool is_default = false;
     std::int64_t nodes = 0, processors = 0;  ///< processors of a node
     Bytes memory;                            ///< of a node

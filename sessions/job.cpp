@@ -10,6 +10,7 @@
 #include "sessions/job_directory.h"
 #include "sessions/job_report.h"
 #include "sessions/launchers.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
@@ -33,14 +34,13 @@ public:
 
     Result<JobStatus> status() override {
         PIPER_ASSIGN(const JobReport report, this->report());
-        PIPER_ASSIGN(JobStatus status, statusOf(report, file(kStatusFile)));
-        if (status.state != JobState::Failed) return status;
-        if (report.exit_status.empty())
-            status.message = "the launcher ended without leaving an exit status; " + reason();
-        else if (status.message.empty())
-            status.message = fmt::format("{} ended with status {}; {}", m_record.launcher,
-                                         std::atoi(report.exit_status.c_str()), reason());
-        return status;
+        PIPER_ASSIGN(const JobStatus status, statusOf(report, file(kStatusFile)));
+        if (!isFinal(status.state) || status.state == JobState::Finished || report.cancelled)
+            return status;
+        if (!m_final) {
+            PIPER_ASSIGN(m_final, explained(report));
+        }
+        return *m_final;
     }
 
     Status cancel() override {
@@ -66,10 +66,31 @@ private:
         return m_directory + "/" + std::string(name);
     }
 
-    /// The newest report. A local job is asked at once; one behind a network has a script that
-    /// reports changes over a channel of its own.
+    /// A job that did not end as it should: why, in the words of who ended it.
+    Result<JobStatus> explained(JobReport report) {
+        const Result<std::string> text = m_connection.readFile(file(kLogFile), 8 << 20);
+        if (text.ok()) report.ending = *text;
+        if (report.exit_status.empty() && !m_record.slurm_job.empty()) {
+            const Result<std::string> end = m_connection.readFile(file(kSlurmEndFile), 4096);
+            if (end.ok()) report.slurm_end = *end;
+        }
+        PIPER_ASSIGN(JobStatus status, statusOf(report, file(kStatusFile)));
+        if (status.state != JobState::Failed || launcherEnding(report.ending) ||
+            slurmEnding(report.slurm_end))
+            return status;
+        const std::string reason = text.ok() ? displayLine(failureReason(*text)) : "no log";
+        if (report.exit_status.empty())
+            status.message = "the launcher ended without leaving an exit status; " + reason;
+        else if (status.message.empty())
+            status.message = fmt::format("{} ended with status {}; {}", m_record.launcher,
+                                         std::atoi(report.exit_status.c_str()), reason);
+        return status;
+    }
+
+    /// The newest report. A local job is asked at once; one behind a network, or in Slurm's queue,
+    /// has a script that reports changes over a channel of its own.
     Result<JobReport> report() {
-        if (m_connection.isLocal()) return localReport();
+        if (m_connection.isLocal() && m_record.slurm_job.empty()) return localReport();
         for (int attempt = 0;; ++attempt) {
             Status fresh = readWatch();
             if (fresh.ok()) return m_newest;
@@ -114,10 +135,6 @@ private:
         report.status = text(kStatusFile, 1 << 20);
         report.cancelled = m_connection.readFile(file(kCancelledFile), 1).ok();
         if (!report.exit_status.empty()) return report;
-        if (!m_record.slurm_job.empty()) {
-            PIPER_TRY(askQueue(report));
-            return report;
-        }
         const std::string pid = text(kLauncherPidFile, 32);
         if (pid.empty()) {
             report.alive = ++m_checks_without_pid < 40;  // the script has not started yet
@@ -132,24 +149,6 @@ private:
         return report;
     }
 
-    Status askQueue(JobReport& report) {
-        if (Clock::now() < m_ask_again) {
-            report.queue = m_queue;
-            report.alive = !m_queue.empty();
-            return {};
-        }
-        PIPER_ASSIGN(const CommandResult r,
-                     m_connection.run({"squeue", "-h", "-j", m_record.slurm_job, "-o", "%T (%r)"}));
-        m_queue = displayLine(r.output, 100);
-        m_ask_again = Clock::now() + std::chrono::seconds(2);
-        return askQueue(report);
-    }
-
-    std::string reason() {
-        const Result<std::string> text = m_connection.readFile(file(kLogFile), 8 << 20);
-        return text.ok() ? displayLine(failureReason(*text)) : "no log";
-    }
-
     Connection& m_connection;
     std::string m_directory;
     JobRecord m_record;
@@ -159,8 +158,7 @@ private:
     JobReportReader m_reader;
     JobReport m_newest;
     bool m_any = false;
-    std::string m_queue;
-    Clock::time_point m_ask_again{};
+    std::optional<JobStatus> m_final;
 };
 
 }  // namespace

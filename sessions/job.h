@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,11 +29,14 @@ struct JobRecord {
 /// Prints a job's state whenever it changes, until it has ended (JobWatch reads it):
 ///   S <status.json on one line>   E <exit status>   A <1 launcher alive, 0 not>
 ///   C <1 cancelled>   Q <state and reason in Slurm's queue>   P <place in the queue>
+///   B <when Slurm expects to start it>
 /// each report ended by a line ".", and a lone "." now and then, by which it learns that nobody
 /// listens any more.
 [[nodiscard]] std::string watchScript(const std::string& directory, const JobRecord& record);
 
-/// One report of every job under a root, each begun with a line "N <name of its directory>".
+/// One report of every job under a root, each begun with a line "N <name of its directory>". Of one
+/// that did not end as it should also:
+///   L <lines of the log that say what ended it>   Z <slurm_end>
 [[nodiscard]] std::string listScript(const std::string& jobs_root);
 
 /// Ends every process of a job on every node and looks until none is left; exit status 9 and the
@@ -41,6 +45,10 @@ struct JobRecord {
 
 /// Name of a job's step or batch job in Slurm.
 [[nodiscard]] std::string stepName(const std::string& directory);
+
+/// What ended a job from outside, in the words its launcher left in the log: a lost node, Slurm's
+/// time limit, ...; nothing when it ended by itself.
+[[nodiscard]] std::optional<std::string> launcherEnding(std::string_view log);
 
 /// Why a job failed, from its log: the lost node, the worker's own sentence, or the last line.
 [[nodiscard]] std::string failureReason(std::string_view log);

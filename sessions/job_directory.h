@@ -16,6 +16,7 @@ inline constexpr std::string_view kLauncherPidFile = "launcher.pid";
 inline constexpr std::string_view kExitStatusFile = "exit_status";
 inline constexpr std::string_view kLauncherRecordFile = "launcher.json";
 inline constexpr std::string_view kCancelledFile = "cancelled";
+inline constexpr std::string_view kSlurmEndFile = "slurm_end";
 
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else
 /// ~/.local/state/piper-workbench/jobs.

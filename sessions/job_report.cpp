@@ -3,15 +3,39 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "sessions/display_text.h"
 #include "sessions/job.h"
 #include "sessions/job_directory.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
 
 constexpr std::size_t kLongestLine = 4U << 20;
+
+/// What a user must know of a job that waits.
+std::string queueMessage(const JobReport& report) {
+    std::string message = report.queue;
+    if (!report.place.empty()) message += ", place " + report.place;
+    if (!report.expected_start.empty() && report.expected_start != "N/A")
+        message += ", expected to start at " + report.expected_start;
+    // Reasons that waiting does not change.
+    for (const char* reason : {"PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig",
+                               "BadConstraints", "ccount", "InvalidQOS", "QOSNotAllowed"})
+        if (report.queue.find(reason) != std::string::npos)
+            return message + "; as it is it will not start: cancel it, change the session";
+    return message;
+}
+
+/// Something outside ended the job, if `ending` says so: that before the ranks' own words.
+JobStatus endedBy(const std::optional<std::string>& ending, JobStatus status) {
+    if (!ending) return status;
+    status.state = JobState::Failed;
+    status.message = displayLine(*ending) + (status.message.empty() ? "" : "; " + status.message);
+    return status;
+}
 
 }  // namespace
 
@@ -58,6 +82,15 @@ void JobReportReader::take(std::string_view line, std::vector<JobReport>& out) {
         case 'P':
             m_next.place = displayLine(value, 20);
             break;
+        case 'L':
+            m_next.ending += value + "\n";
+            break;
+        case 'Z':
+            m_next.slurm_end = std::move(value);
+            break;
+        case 'B':
+            m_next.expected_start = displayLine(value, 40);
+            break;
         default:
             break;
     }
@@ -65,6 +98,8 @@ void JobReportReader::take(std::string_view line, std::vector<JobReport>& out) {
 
 Result<JobStatus> statusOf(const JobReport& report, std::string_view where) {
     JobStatus status;
+    std::optional<std::string> ending = slurmEnding(report.slurm_end);
+    if (!ending) ending = launcherEnding(report.ending);
     if (!report.status.empty()) {
         PIPER_ASSIGN(status, parseJobStatus(report.status, where));
         status.message = displayText(status.message);
@@ -75,17 +110,18 @@ Result<JobStatus> statusOf(const JobReport& report, std::string_view where) {
         status.state = report.cancelled || code == 130 ? JobState::Cancelled
                        : code == 0                     ? JobState::Finished
                                                        : JobState::Failed;
-        return status;
+        return report.cancelled || code == 0 ? status : endedBy(ending, std::move(status));
     }
     if (!report.alive) {
-        status.state = report.cancelled ? JobState::Cancelled : JobState::Failed;
-        return status;
+        const bool cancelled = report.cancelled || report.slurm_end.starts_with("CANCELLED");
+        status.state = cancelled ? JobState::Cancelled : JobState::Failed;
+        if (cancelled && ending) status.message = displayLine(*ending);
+        return cancelled ? status : endedBy(ending, std::move(status));
     }
     if (isFinal(status.state)) status.state = JobState::Running;
-    if (report.queue.starts_with("PENDING")) {
+    if (report.queue.starts_with("PENDING") && report.status.empty()) {
         status.state = JobState::Queued;
-        status.message = report.queue;
-        if (!report.place.empty()) status.message += ", place " + report.place;
+        status.message = queueMessage(report);
     }
     return status;
 }

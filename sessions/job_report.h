@@ -15,7 +15,9 @@ namespace piper {
 struct JobReport {
     std::string name;    ///< of its directory; in lists only
     std::string status;  ///< status.json, "" when there is none yet
-    std::string exit_status, queue, place;
+    std::string exit_status, queue, place, expected_start;
+    std::string ending;     ///< the log, or those lines of it that say what ended it from outside
+    std::string slurm_end;  ///< the file of that name
     bool alive = true, cancelled = false;
 };
 

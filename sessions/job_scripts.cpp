@@ -4,6 +4,7 @@
 #include "sessions/job.h"
 #include "sessions/job_directory.h"
 #include "sessions/shell_quote.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
@@ -40,29 +41,6 @@ std::string otherHosts(const std::string& directory, const JobRecord& record) {
     return script;
 }
 
-/// Steps of srun that go on on other nodes.
-std::string endSteps(const std::string& directory) {
-    return fmt::format(
-        "steps() {{ squeue -h -s -o '%i %j' 2>/dev/null | awk -v n={} '$2 == n {{ print $1 }}'; "
-        "}}\n"
-        "i=0; while [ -n \"$(steps)\" ]; do\n"
-        "  for s in $(steps); do scancel $s 2>/dev/null; done\n"
-        "  [ $i -lt 20 ] || {{ echo \"step $(steps)\" >&2; bad=1; break; }}\n"
-        "  sleep 0.2; i=$((i+1))\ndone\n",
-        shellQuote(stepName(directory)));
-}
-
-std::string cancelSlurm(const JobRecord& record) {
-    return fmt::format(
-        "j={}\nscancel \"$j\" 2>/dev/null; i=0\n"
-        "while squeue -h -j \"$j\" -o %T 2>/dev/null | grep -q .; do\n"
-        "  [ $i -ne 25 ] || scancel -s KILL \"$j\" 2>/dev/null\n"
-        "  [ $i -lt 48 ] || {{ echo \"Slurm job $j\" >&2; exit 9; }}\n"
-        "  sleep 0.2; i=$((i+1))\n"
-        "done\n",
-        shellQuote(record.slurm_job));
-}
-
 }  // namespace
 
 std::string stepName(const std::string& directory) {
@@ -72,10 +50,13 @@ std::string stepName(const std::string& directory) {
 std::string cancelScript(const std::string& directory, const JobRecord& record) {
     const std::string begin =
         fmt::format("cd {} || exit 4\n: > {}\n", shellQuote(directory), kCancelledFile);
-    if (!record.slurm_job.empty()) return begin + cancelSlurm(record);
-    return kUp + begin +
+    if (!record.slurm_job.empty())
+        return begin + std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
+    const std::string steps =
+        record.launcher == "srun" ? cancelSlurmSteps(stepName(directory)) : std::string();
+    return kUp + begin + "bad=0\n" + steps +
            fmt::format(
-               "p={0}; bad=0\n"
+               "p={0}\n"
                // The script outlives the ranks by the moment in which it writes how they ended.
                "alive() {{\n"
                "  pgrep -f -- \"$p\" >/dev/null && return 0\n"
@@ -89,81 +70,82 @@ std::string cancelScript(const std::string& directory, const JobRecord& record) 
                "  while [ $(($(date +%s) - b)) -lt 5 ]; do alive || break 2; sleep 0.05; done\n"
                "done\n",
                jobPattern(directory), kExitStatusFile, kLauncherPidFile) +
-           otherHosts(directory, record) +
-           (record.launcher == "srun" ? endSteps(directory) : std::string()) +
+           otherHosts(directory, record) + steps +
            "if alive; then hostname >&2; bad=1; fi\n[ $bad -eq 0 ] || exit 9\n";
 }
 
 std::string watchScript(const std::string& directory, const JobRecord& record) {
     // Slurm is asked now and then only: every question is work for its controller.
-    const std::string queue = record.slurm_job.empty()
-                                  ? std::string("q=; w=\n")
-                                  : fmt::format(
-                                        "  if [ -z \"$e\" ] && [ $((n % 40)) -eq 0 ]; then\n"
-                                        "    q=$(squeue -h -j {0} -o '%T (%r)' 2>/dev/null)\n"
-                                        "    w=; case $q in PENDING*) w=$(squeue -h -t PD "
-                                        "--sort=-p,i -o %i 2>/dev/null |\n"
-                                        "      grep -n -x {0} | cut -d: -f1);; esac\n"
-                                        "    a=0; [ -z \"$q\" ] || a=1\n"
-                                        "  fi\n",
-                                        shellQuote(record.slurm_job));
-    const std::string alive = record.slurm_job.empty()
-                                  ? fmt::format(
-                                        "  a=1; if [ -f {0} ]; then up \"$(cat {0})\" || a=0\n"
-                                        "  elif [ $n -gt 40 ]; then a=0; fi\n",
-                                        kLauncherPidFile)
-                                  : std::string();
-    return kUp +
+    const std::string alive =
+        record.slurm_job.empty()
+            ? fmt::format(
+                  "  a=1; if [ -f {0} ]; then up \"$(cat {0})\" || a=0\n"
+                  "  elif [ $n -gt 40 ]; then a=0; fi\n",
+                  kLauncherPidFile)
+            : fmt::format(
+                  "  if [ -z \"$e\" ] && [ $n -ge $next ]; then\n"
+                  "    look {0}; next=$((n+200)); case $q in PENDING*) next=$((n+40)) ;; esac\n"
+                  "    [ $a -eq 1 ] || ended {0}\n  fi\n",
+                  shellQuote(record.slurm_job));
+    const std::string functions =
+        record.slurm_job.empty() ? std::string() : std::string(slurmFunctions());
+    return kUp + functions +
            fmt::format(
-               "cd {} || exit 4\nn=0; last=; a=1; q=; w=\n"
+               "cd {} || exit 4\nn=0; next=0; last=; a=1; q=; w=; b=\n"
                "while :; do\n"
                "  e=$(cat {} 2>/dev/null); s=$(cat {} 2>/dev/null | tr '\\n' ' ')\n"
-               "  c=0; [ ! -f {} ] || c=1\n{}{}"
+               "  c=0; [ ! -f {} ] || c=1\n{}"
                "  [ $a -eq 1 ] || e=$(cat {} 2>/dev/null)\n"  // it may have ended since we looked
-               "  t=\"S $s\nE $e\nA $a\nC $c\nQ $q\nP $w\"\n"
+               "  t=\"S $s\nE $e\nA $a\nC $c\nQ $q\nP $w\nB $b\"\n"
                "  if [ \"$t\" != \"$last\" ]; then printf '%s\\n.\\n' \"$t\"; last=$t\n"
                "  elif [ $((n % 40)) -eq 0 ]; then echo .; fi\n"
                "  [ -z \"$e\" ] || exit 0\n  n=$((n+1)); sleep 0.05\n"
                "done\n",
-               shellQuote(directory), kExitStatusFile, kStatusFile, kCancelledFile, queue, alive,
+               shellQuote(directory), kExitStatusFile, kStatusFile, kCancelledFile, alive,
                kExitStatusFile);
 }
 
 std::string listScript(const std::string& jobs_root) {
-    return kUp +
+    return kUp + std::string(slurmFunctions()) +
            fmt::format(
-               "cd {} 2>/dev/null || exit 0\n"
+               "cd {0} 2>/dev/null || exit 0\n"
                "for d in *; do\n"
-               "  [ -f \"$d/{}\" ] || continue\n"
-               "  e=$(cat \"$d/{}\" 2>/dev/null); s=$(cat \"$d/{}\" 2>/dev/null | tr '\\n' ' ')\n"
-               "  c=0; [ ! -f \"$d/{}\" ] || c=1\n"
-               "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' \"$d/{}\" "
-               "2>/dev/null)\n"
-               "  a=1; q=\n"
+               "  [ -f \"$d/{1}\" ] && cd \"$d\" || continue\n"
+               "  e=$(cat {2} 2>/dev/null); s=$(cat {3} 2>/dev/null | tr '\\n' ' ')\n"
+               "  c=0; [ ! -f {4} ] || c=1\n"
+               "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' {5} 2>/dev/null)\n"
+               "  a=1; q=; w=; b=\n"
                "  if [ -n \"$e\" ]; then :\n"
-               "  elif [ -n \"$j\" ]; then q=$(squeue -h -j $j -o '%T (%r)' 2>/dev/null); [ -n "
-               "\"$q\" ] "
-               "|| a=0\n"
-               "  elif [ -f \"$d/{}\" ]; then up \"$(cat \"$d/{}\")\" || a=0\n"
-               "  elif [ -n \"$(find \"$d/{}\" -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
-               "  [ $a -eq 1 ] || e=$(cat \"$d/{}\" 2>/dev/null)\n"
-               "  printf 'N %s\\nS %s\\nE %s\\nA %s\\nC %s\\nQ %s\\n.\\n' \"$d\" \"$s\" \"$e\" $a "
-               "$c "
-               "\"$q\"\n"
+               "  elif [ -n \"$j\" ]; then\n"
+               "    if [ -s {6} ]; then a=0; else look \"$j\"; [ $a -eq 1 ] || ended \"$j\"; fi\n"
+               "  elif [ -f {7} ]; then up \"$(cat {7})\" || a=0\n"
+               "  elif [ -n \"$(find {1} -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
+               "  [ $a -eq 1 ] || e=$(cat {2} 2>/dev/null)\n"
+               "  printf 'N %s\\nS %s\\nE %s\\nA %s\\nC %s\\nQ %s\\nP %s\\nB %s\\n' "
+               "\"$d\" \"$s\" \"$e\" $a $c \"$q\" \"$w\" \"$b\"\n"
+               "  case $a:$c:$e in *:1:* | 1:0: | *:0:0*) ;; *)\n"
+               "    [ -n \"$e\" ] || [ ! -s {6} ] || echo \"Z $(cat {6})\"\n"
+               "    tail -c 100000 {8} 2>/dev/null | grep -E -o 'DUE TO [A-Z ]+|Node failure on "
+               "[^ ]+|Remote daemon:.* on node .*' |\n      tail -n 5 | sed 's/^/L /' ;;\n"
+               "  esac\n  echo .\n"
+               "  cd ..\n"
                "done\n",
                shellQuote(jobs_root), kPlanFile, kExitStatusFile, kStatusFile, kCancelledFile,
-               kLauncherRecordFile, kLauncherPidFile, kLauncherPidFile, kPlanFile, kExitStatusFile);
+               kLauncherRecordFile, kSlurmEndFile, kLauncherPidFile, kLogFile);
 }
 
-std::string failureReason(std::string_view log) {
+std::optional<std::string> launcherEnding(std::string_view log) {
     // Open MPI's words for a node that went away.
     if (const std::size_t lost = log.rfind("Remote daemon:"); lost != std::string_view::npos) {
         const std::string_view line = log.substr(lost, log.find('\n', lost) - lost);
         if (const std::size_t node = line.find("on node "); node != std::string_view::npos)
             return fmt::format("node {} was lost", line.substr(node + 8));
     }
-    if (const std::size_t lost = log.rfind("NODE FAILURE"); lost != std::string_view::npos)
-        return std::string(log.substr(lost, log.find('\n', lost) - lost));
+    return slurmEndingInLog(log);
+}
+
+std::string failureReason(std::string_view log) {
+    if (std::optional<std::string> ending = launcherEnding(log)) return *std::move(ending);
     // The worker's own sentence, not the launcher's banner around it.
     const std::size_t own = log.rfind("piper-worker:");
     if (own != std::string_view::npos)

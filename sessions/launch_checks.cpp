@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <sstream>
@@ -29,8 +30,9 @@ std::string checkScript(const LaunchRequest& request, const LauncherOptions& opt
 
 class Checks {
 public:
-    Checks(const LaunchRequest& request, const LauncherOptions& options, const std::string& answers)
-        : m_request(request), m_options(options) {
+    Checks(const LaunchRequest& request, const LauncherOptions& options, std::string_view launcher,
+           const std::string& answers)
+        : m_request(request), m_options(options), m_slurm(launcher != "mpirun") {
         std::istringstream in(answers);
         std::string line;
         while (std::getline(in, line)) {
@@ -42,6 +44,10 @@ public:
 
     std::vector<std::string> run() {
         libraries();
+        if (m_slurm) {  // the host that was asked is not the one that computes
+            slurmDevices();
+            return std::move(m_warnings);
+        }
         const bool alone = m_options.hosts.empty();
         if (m_request.plan.cluster.device.kind == DeviceKind::Gpu)
             devices();
@@ -85,6 +91,10 @@ private:
                 "{} tasks a node, but nvidia-smi finds {} devices on the host that was asked (a "
                 "log-in node may have fewer than its compute nodes)",
                 wanted, available));
+        connections();
+    }
+
+    void connections() {
         const Layout& layout = m_request.plan.layout;
         if ((layout.tp > 1 || layout.cp > 1) && answer("connections") != "1")
             m_warnings.push_back(fmt::format(
@@ -92,6 +102,20 @@ private:
                 "launch only with 1 (--line 'export CUDA_DEVICE_MAX_CONNECTIONS=1')",
                 answer("connections").empty() ? "not set" : answer("connections"), layout.tp,
                 layout.cp));
+    }
+
+    void slurmDevices() {
+        if (m_request.plan.cluster.device.kind != DeviceKind::Gpu) return;
+        const std::int64_t wanted = m_request.plan.cluster.devices_per_node;
+        const auto asks = [](const std::string& line) {
+            return line.find("--g") != std::string::npos;  // --gres, --gpus-per-node, ...
+        };
+        if (std::none_of(m_options.extra_lines.begin(), m_options.extra_lines.end(), asks))
+            m_warnings.push_back(
+                fmt::format("no line asks Slurm for devices, so it gives none; the plan has {0} a "
+                            "node (--line '#SBATCH --gpus-per-node={0}')",
+                            wanted));
+        connections();
     }
 
     void interfaces() {
@@ -124,6 +148,7 @@ private:
 
     const LaunchRequest& m_request;
     const LauncherOptions& m_options;
+    bool m_slurm;
     std::multimap<std::string, std::string> m_answers;
     std::vector<std::string> m_warnings;
 };
@@ -132,9 +157,10 @@ private:
 
 Result<std::vector<std::string>> checkEnvironment(Connection& connection,
                                                   const LaunchRequest& request,
-                                                  const LauncherOptions& options) {
+                                                  const LauncherOptions& options,
+                                                  std::string_view launcher) {
     PIPER_ASSIGN(const CommandResult r, runShell(connection, checkScript(request, options)));
-    return Checks(request, options, r.output).run();
+    return Checks(request, options, launcher, r.output).run();
 }
 
 }  // namespace piper

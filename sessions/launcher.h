@@ -41,6 +41,7 @@ struct LaunchPreview {
     std::string script;                 ///< of sbatch, empty otherwise
     std::vector<std::string> rank_map;  ///< "rank 0: node0, pp 0, ep 0, dp 0"
     std::vector<std::string> warnings;  ///< environment checks, each with a reason
+    std::string queue;                  ///< of sbatch: when and where Slurm would start it
 };
 
 /// A launched job. Ends on its own; destroying the handle does not end it.

@@ -115,6 +115,10 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
         stored.predicted = std::move(predicted).value();
     else
         PIPER_TRY(file.setNote(collected.run_id, "prediction", predicted.error().text()));
+    // What ended the job from outside (a lost node, Slurm's time limit) no rank could record.
+    if (const Result<JobStatus> last = m_job->status();
+        last.ok() && isFinal(last->state) && !last->message.empty())
+        PIPER_TRY(file.setNote(collected.run_id, "job_message", last->message));
     PIPER_ASSIGN(const Run run, file.readRun(stored.measured));
     if (const std::optional<RoutingLoad> routing = measuredRouting(run, plan);
         predicted.ok() && routing) {

@@ -1,43 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sessions/sbatch_launcher.h"
 
-#include <algorithm>
-
 #include "sessions/display_text.h"
 #include "sessions/job.h"
 #include "sessions/job_directory.h"
 #include "sessions/script_launcher.h"
 #include "sessions/shell_quote.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
 
-struct Shape {
-    std::int64_t nodes, tasks_per_node, tasks;
-};
-
-Shape shapeOf(const Plan& plan) {
-    const std::int64_t world = plan.layout.world();
-    const std::int64_t per_node = std::max<std::int64_t>(1, plan.cluster.devices_per_node);
-    return {(world + per_node - 1) / per_node, std::min(world, per_node), world};
-}
-
-std::vector<std::string> stepCommand(const LaunchRequest& request) {
-    const Shape shape = shapeOf(request.plan);
-    std::vector<std::string> argv = {"srun", "--ntasks=" + std::to_string(shape.tasks),
-                                     "--ntasks-per-node=" + std::to_string(shape.tasks_per_node),
-                                     "--kill-on-bad-exit=1"};
-    const std::vector<std::string> worker = workerCommand(request);
-    argv.insert(argv.end(), worker.begin(), worker.end());
-    return argv;
-}
-
 std::string batchScript(const LaunchRequest& request, const LauncherOptions& options) {
-    const Shape shape = shapeOf(request.plan);
+    const SlurmShape shape = slurmShape(request.plan);
+    // Started again after a lost node it would write over what its ranks recorded.
     std::string head = fmt::format(
         "#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n"
         "#SBATCH --ntasks={}\n#SBATCH --ntasks-per-node={}\n"
-        "#SBATCH --output={}/{}\n#SBATCH --open-mode=append\n",
+        "#SBATCH --output={}/{}\n#SBATCH --open-mode=append\n#SBATCH --no-requeue\n",
         stepName(request.job_directory), shape.nodes, shape.tasks, shape.tasks_per_node,
         request.job_directory, kLogFile);
     const auto directive = [&](const char* key, const std::string& value) {
@@ -46,14 +26,13 @@ std::string batchScript(const LaunchRequest& request, const LauncherOptions& opt
     directive("account", options.account);
     directive("partition", options.partition);
     directive("time", options.time_limit);
-    std::string own;
     for (const std::string& line : options.extra_lines)
-        (line.starts_with("#SBATCH") ? head : own) += line + "\n";
-    return head + fmt::format(
-                      "cd {} || exit 3\n{}{}\nstatus=$?\n"
-                      "echo \"$status\" > {}.part && mv {}.part {}\n",
-                      shellQuote(request.job_directory), own, shellCommand(stepCommand(request)),
-                      kExitStatusFile, kExitStatusFile, kExitStatusFile);
+        if (line.starts_with("#SBATCH")) head += line + "\n";
+    return head + fmt::format("cd {} || exit 3\n", shellQuote(request.job_directory)) +
+           recordedCommand(srunCommand(request, {}), slurmEnvironment(options), options, "") +
+           fmt::format(
+               "[ ! -f {} ] || scancel \"$SLURM_JOB_ID\"  # so it stands in Slurm's accounts\n",
+               kCancelledFile);
 }
 
 class SbatchLauncher final : public Launcher {
@@ -68,7 +47,8 @@ public:
         preview.command = submitCommand(request);
         preview.script = batchScript(request, m_options);
         preview.rank_map = rankMap(request.plan);
-        PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options));
+        PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options, name()));
+        PIPER_TRY(askSlurm(preview));
         return preview;
     }
 
@@ -78,7 +58,6 @@ public:
             return fail(ErrorCode::InvalidInput,
                         "job directory '{}': sbatch takes no blank, quote, % or # in it",
                         displayLine(request.job_directory));
-        PIPER_TRY(m_connection.makeDirectory(request.job_directory));
         JobRecord record;
         record.launcher = "sbatch";
         PIPER_TRY(prepareJob(m_connection, request, jobRecordText(record)));
@@ -86,9 +65,15 @@ public:
         PIPER_TRY(m_connection.writeFile(script, batchScript(request, m_options), true));
         // Submitted and noted in one go: a connection that is cut leaves no job nobody knows.
         PIPER_ASSIGN(const CommandResult r, runShell(m_connection, submitScript(request)));
-        if (r.exit_status != 0)
-            return fail(ErrorCode::External, "sbatch on {} refused the job (status {}): {}",
-                        m_connection.label(), r.exit_status, displayLine(r.error_output));
+        if (r.exit_status == 4)
+            return fail(ErrorCode::Io, "cannot note Slurm's job in {}, so it was cancelled: {}",
+                        request.job_directory, displayLine(r.error_output));
+        if (r.exit_status != 0) {
+            Error error = slurmRefusal(m_connection, m_options, r);
+            // Nobody would know what became of a job that never was.
+            (void)m_connection.run({"rm", "-rf", "--", request.job_directory});
+            return error;
+        }
         PIPER_ASSIGN(const std::string text,
                      m_connection.readFile(
                          request.job_directory + "/" + std::string(kLauncherRecordFile), 1 << 16));
@@ -97,6 +82,21 @@ public:
     }
 
 private:
+    /// Lets Slurm look at the script without submitting it.
+    Status askSlurm(LaunchPreview& preview) {
+        PIPER_ASSIGN(const CommandResult r,
+                     runShell(m_connection, "timeout 10 sbatch --test-only 2>&1 <<'PIPER_END'\n" +
+                                                preview.script + "PIPER_END\n"));
+        std::string said = displayLine(r.output);
+        if (said.starts_with("sbatch: ")) said.erase(0, 8);
+        if (r.exit_status == 0 && said.find("failure") == std::string::npos)
+            preview.queue = said;
+        else
+            preview.warnings.push_back("Slurm would not take it: " +
+                                       (said.empty() ? "it does not answer" : said));
+        return {};
+    }
+
     static std::vector<std::string> submitCommand(const LaunchRequest& request) {
         return {"sbatch", "--parsable", request.job_directory + "/" + std::string(kScriptFile)};
     }
@@ -108,9 +108,10 @@ private:
         std::string text = jobRecordText(record);
         const std::size_t at = text.find("0000");
         return fmt::format(
-            "j=$({}) || exit 1\nj=${{j%%;*}}\ncd {} || exit 4\n"
-            "printf '%s%s%s' {} \"$j\" {} > {}.part && mv {}.part {}\n",
-            shellCommand(submitCommand(request)), shellQuote(request.job_directory),
+            "cd {} || exit 4\nj=$({}) || exit 1\nj=${{j%%;*}}\n"
+            "printf '%s%s%s' {} \"$j\" {} > {}.part && mv {}.part {} || "
+            "{{ scancel \"$j\"; exit 4; }}\n",
+            shellQuote(request.job_directory), shellCommand(submitCommand(request)),
             shellQuote(text.substr(0, at)), shellQuote(text.substr(at + 4)), kLauncherRecordFile,
             kLauncherRecordFile, kLauncherRecordFile);
     }

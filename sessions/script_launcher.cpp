@@ -8,6 +8,7 @@
 #include "sessions/mpirun_launcher.h"
 #include "sessions/sbatch_launcher.h"
 #include "sessions/shell_quote.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
@@ -16,39 +17,29 @@ std::string inDirectory(const std::string& directory, std::string_view name) {
     return directory + "/" + std::string(name);
 }
 
-std::vector<std::string> srunCommand(const LaunchRequest& request, const LauncherOptions& options) {
-    std::vector<std::string> argv = {
-        "srun", "--ntasks=" + std::to_string(request.plan.layout.world()),
-        "--ntasks-per-node=" +
-            std::to_string(std::min<std::int64_t>(request.plan.cluster.devices_per_node,
-                                                  request.plan.layout.world())),
-        "--kill-on-bad-exit=1", "--job-name=" + stepName(request.job_directory)};
-    if (!options.allocation.empty()) argv.push_back("--jobid=" + options.allocation);
-    const std::vector<std::string> worker = workerCommand(request);
-    argv.insert(argv.end(), worker.begin(), worker.end());
+std::vector<std::string> srunOptions(const LaunchRequest& request, const LauncherOptions& options) {
+    std::vector<std::string> argv = {"--job-name=" + stepName(request.job_directory)};
+    if (!options.allocation.empty()) {
+        argv.push_back("--jobid=" + options.allocation);
+        return argv;
+    }
+    const std::pair<const char*, const std::string*> words[] = {{"account", &options.account},
+                                                                {"partition", &options.partition},
+                                                                {"time", &options.time_limit}};
+    for (const auto& [key, value] : words)
+        if (!value->empty()) argv.push_back(fmt::format("--{}={}", key, *value));
     return argv;
 }
 
 /// Session leader of the job: writes its own process id first and the exit status last.
 std::string launchScript(const LaunchRequest& request, const std::vector<std::string>& command,
-                         const LauncherOptions& options) {
-    std::string own;
-    for (const std::string& line : options.extra_lines)
-        if (!line.starts_with("#SBATCH")) own += line + "\n";
+                         const std::string& before, const LauncherOptions& options) {
     return fmt::format(
         "#!/bin/sh\n"
         "cd {} || exit 3\n"
-        "echo $$ > {}.part && mv {}.part {}\n"
-        "# The ranks are told to stop by their launcher; this script only records how it ended.\n"
-        "# Room for its answer is taken now, while the disk has some.\n"
-        "printf '%-8s\\n' running > {}.part\n"
-        "trap '' TERM INT HUP\n"
-        "( trap - TERM INT HUP\n{}exec {} ) > {} 2>&1\n"
-        "status=$?\n"
-        "printf '%-8s\\n' \"$status\" 1<> {}.part && mv {}.part {}\n",
+        "echo $$ > {}.part && mv {}.part {}\n{}",
         shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
-        kExitStatusFile, own, shellCommand(command), kLogFile, kExitStatusFile, kExitStatusFile,
-        kExitStatusFile);
+        recordedCommand(command, before, options, fmt::format(" > {} 2>&1", kLogFile)));
 }
 
 /// mpirun, or srun inside an allocation. A job goes on when the program that launched it ends: a
@@ -63,9 +54,11 @@ public:
     Result<LaunchPreview> preview(const LaunchRequest& request) override {
         LaunchPreview preview;
         preview.command = command(request);
-        preview.script = launchScript(request, preview.command, m_options);
+        preview.script = script(request);
         preview.rank_map = rankMap(request.plan);
-        PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options));
+        PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options, m_name));
+        PIPER_ASSIGN(const std::string why_not, whyNoStep());
+        if (!why_not.empty()) preview.warnings.push_back(why_not);
         return preview;
     }
 
@@ -80,18 +73,23 @@ public:
                              : "srun comes with Slurm; is this the log-in node of the cluster?";
             return error;
         }
+        PIPER_ASSIGN(const std::string why_not, whyNoStep());
+        if (!why_not.empty()) {
+            Error error = fail(ErrorCode::External, "{}", why_not);
+            error.hint = "squeue --me lists your allocations, salloc --no-shell makes one";
+            return error;
+        }
         JobRecord record;
         record.launcher = m_name;
         for (const std::string& host : m_options.hosts)
             record.hosts.push_back(host.substr(0, host.find(':')));
         PIPER_TRY(prepareJob(m_connection, request, jobRecordText(record)));
-        const std::string script = inDirectory(request.job_directory, kScriptFile);
-        PIPER_TRY(m_connection.writeFile(script, launchScript(request, command(request), m_options),
-                                         true));
+        const std::string file = inDirectory(request.job_directory, kScriptFile);
+        PIPER_TRY(m_connection.writeFile(file, script(request), true));
         PIPER_ASSIGN(const CommandResult started,
                      m_connection.run({"setsid", "--fork", "sh", "-c",
                                        fmt::format("exec sh {} > /dev/null 2>&1 < /dev/null",
-                                                   shellQuote(script))}));
+                                                   shellQuote(file))}));
         if (started.exit_status != 0)
             return fail(ErrorCode::External, "cannot start the job: {}",
                         displayLine(started.error_output));
@@ -99,10 +97,26 @@ public:
     }
 
 private:
+    /// Why srun's allocation takes no step; empty when it does, and for what needs none.
+    Result<std::string> whyNoStep() {
+        if (m_name != "srun" || m_options.allocation.empty()) return std::string();
+        PIPER_ASSIGN(const std::string why_not,
+                     whyNoAllocation(m_connection, m_options.allocation));
+        if (why_not.empty()) return why_not;
+        return fmt::format("no step can start in allocation {} on {}: {}", m_options.allocation,
+                           m_connection.label(), why_not);
+    }
+
     [[nodiscard]] std::vector<std::string> command(const LaunchRequest& request) const {
         return m_name == "srun"
-                   ? srunCommand(request, m_options)
+                   ? srunCommand(request, srunOptions(request, m_options))
                    : mpirunCommand(request.plan.layout.world(), workerCommand(request), m_options);
+    }
+
+    [[nodiscard]] std::string script(const LaunchRequest& request) const {
+        return launchScript(request, command(request),
+                            m_name == "srun" ? slurmEnvironment(m_options) : std::string(),
+                            m_options);
     }
 
     /// The user's own lines, silent: they may make the launcher found.
@@ -128,6 +142,22 @@ bool isPlain(std::string_view text, std::string_view more) {
 }
 
 }  // namespace
+
+std::string recordedCommand(const std::vector<std::string>& command, const std::string& before,
+                            const LauncherOptions& options, const std::string& redirection) {
+    std::string own;
+    for (const std::string& line : options.extra_lines)
+        if (!line.starts_with("#SBATCH")) own += line + "\n";
+    return fmt::format(
+        "# The ranks are told to stop by their launcher; this script only records how it ended.\n"
+        "# Room for its answer is taken now, while the disk has some.\n"
+        "printf '%-8s\\n' running > {0}.part\n"
+        "trap '' TERM INT HUP\n"
+        "( trap - TERM INT HUP\n{1}{2}exec {3} ){4}\n"
+        "status=$?\n"
+        "printf '%-8s\\n' \"$status\" 1<> {0}.part && mv {0}.part {0}\n",
+        kExitStatusFile, own, before, shellCommand(command), redirection);
+}
 
 std::vector<std::string> workerCommand(const LaunchRequest& request) {
     std::vector<std::string> worker = {request.worker,

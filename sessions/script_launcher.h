@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sessions/launcher.h"
@@ -18,7 +19,14 @@ namespace piper {
 /// processors or devices, an interface that is not there.
 [[nodiscard]] Result<std::vector<std::string>> checkEnvironment(Connection& connection,
                                                                 const LaunchRequest& request,
-                                                                const LauncherOptions& options);
+                                                                const LauncherOptions& options,
+                                                                std::string_view launcher);
+
+/// The part of a job's script that runs `command` and records how it ended; `before` are lines of
+/// the same shell, after the user's own.
+[[nodiscard]] std::string recordedCommand(const std::vector<std::string>& command,
+                                          const std::string& before, const LauncherOptions& options,
+                                          const std::string& redirection);
 
 /// Makes the job directory with plan and record. Errors: those of the connection.
 Status prepareJob(Connection& connection, const LaunchRequest& request,

@@ -17,7 +17,7 @@
 namespace piper {
 namespace {
 
-constexpr std::size_t kPiece = 32768;
+constexpr std::size_t kTunnelPiece = 32768;
 constexpr std::size_t kMostPending = 1U << 20;  ///< bytes that wait for the next hop to read
 
 }  // namespace
@@ -62,7 +62,7 @@ int SshTunnel::takeSocket() {
 
 /// Host to next hop. False at the end of the channel.
 bool SshTunnel::fromChannel(std::string& pending) {
-    std::array<char, kPiece> buffer;
+    std::array<char, kTunnelPiece> buffer;
     while (pending.size() < kMostPending) {
         const int n =
             ssh_channel_read_nonblocking(m_channel.get(), buffer.data(), buffer.size(), 0);
@@ -87,7 +87,7 @@ bool SshTunnel::fromChannel(std::string& pending) {
 
 /// Next hop to host, as far as the channel's window goes. False when the next hop has closed.
 bool SshTunnel::toChannel() {
-    std::array<char, kPiece> buffer;
+    std::array<char, kTunnelPiece> buffer;
     for (;;) {
         const std::size_t room =
             std::min<std::size_t>(buffer.size(), ssh_channel_window_size(m_channel.get()));

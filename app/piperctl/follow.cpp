@@ -58,7 +58,17 @@ int statusOf(const JobStatus& status) {
 
 Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& output,
                     const std::string& name, bool json) {
-    PIPER_ASSIGN(const StoredRun collected, run.collect(output, name));
+    const Result<StoredRun> stored = run.collect(output, name);
+    if (!stored.ok()) {
+        // A job that ended before its ranks recorded anything: why it did is what matters.
+        if (stored.error().code != ErrorCode::NotFound || status.state == JobState::Finished ||
+            !isFinal(status.state))
+            return stored.error();
+        printMessage(fmt::format("piperctl: {}: {}", toText(status.state), status.message));
+        printMessage("piperctl: nothing to collect: " + stored.error().text());
+        return statusOf(status);
+    }
+    const StoredRun& collected = *stored;
     if (json) {
         printJson({{"workspace", output},
                    {"measured", collected.measured},

@@ -58,6 +58,9 @@ Json hostFactsJson(const HostFacts& facts) {
                                      {"processors", p.processors},
                                      {"memory_bytes", whole(p.memory)},
                                      {"gres", p.gres},
+                                     {"node_list", p.node_list},
+                                     {"nodes_in_use", p.nodes_in_use},
+                                     {"nodes_per_job", p.nodes_per_job},
                                      {"time_limit", p.time_limit}});
     for (const ScratchFacts& s : facts.scratch)
         out["scratch"].push_back({{"path", s.path}, {"free_bytes", whole(s.free)}});
@@ -80,9 +83,11 @@ std::string hostFactsText(const HostFacts& facts) {
     for (const NicFacts& nic : facts.nics) out += line("network", nicText(nic));
     for (const PartitionFacts& p : facts.partitions)
         out += line("partition",
-                    fmt::format("{}{}: {} nodes of {} processors, {}, gres {}, limit {}, {}",
-                                p.name, p.is_default ? " (default)" : "", p.nodes, p.processors,
-                                humanBytes(p.memory), p.gres, p.time_limit, p.state));
+                    fmt::format("{}{}: {} ({}) of {} processors, {}, gres {}; limits {} and {} "
+                                "nodes; {}, allocated/idle/other/all {}",
+                                p.name, p.is_default ? " (default)" : "", p.node_list, p.nodes,
+                                p.processors, humanBytes(p.memory), p.gres, p.time_limit,
+                                p.nodes_per_job, p.state, p.nodes_in_use));
     for (const std::string& one : facts.switches) out += line("switch", one);
     for (const ScratchFacts& s : facts.scratch)
         out += line("scratch", fmt::format("{}, {} free", s.path, humanBytes(s.free)));

@@ -53,7 +53,8 @@ Status addJobs(const std::string& name, Json& document, TextTable& table) {
                                     {"loss", s.loss},
                                     {"message", s.message}});
         table.add({job.directory, name, std::string(toText(s.state)),
-                   fmt::format("{}/{}", s.step, s.steps), fmt::format("{:.4f}", s.loss)});
+                   fmt::format("{}/{}", s.step, s.steps), fmt::format("{:.4f}", s.loss),
+                   s.message});
     }
     return {};
 }
@@ -66,7 +67,7 @@ Outcome runJobs(const JobOptions& options, bool json) {
         for (const SessionConfig& session : sessions) names.push_back(session.name);
     }
     Json document = {{"jobs", Json::array()}};
-    TextTable table({"job", "session", "state", "step", "loss"});
+    TextTable table({"job", "session", "state", "step", "loss", "message"});
     int status = 0;
     for (const std::string& name : names) {
         const Status added = addJobs(name, document, table);

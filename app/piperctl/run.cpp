@@ -41,6 +41,7 @@ Outcome printPreview(const LaunchPreview& preview, bool json) {
         printJson({{"command", preview.command},
                    {"script", preview.script},
                    {"rank_map", preview.rank_map},
+                   {"queue", preview.queue},
                    {"warnings", preview.warnings}});
         return 0;
     }
@@ -48,6 +49,7 @@ Outcome printPreview(const LaunchPreview& preview, bool json) {
     for (const std::string& word : preview.command) command += (command.empty() ? "" : " ") + word;
     fmt::print("{}\n\n{}\n", command, preview.script);
     for (const std::string& line : preview.rank_map) fmt::print("{}\n", line);
+    if (!preview.queue.empty()) printMessage(preview.queue);
     for (const std::string& warning : preview.warnings) printMessage("warning: " + warning);
     return 0;
 }

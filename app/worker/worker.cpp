@@ -136,7 +136,10 @@ private:
             Error error =
                 fail(ErrorCode::InvalidInput, "the plan's layout needs {} ranks, {} started",
                      m_plan.layout.world(), m_transport->world().size());
-            error.hint = fmt::format("start it with mpirun -np {}", m_plan.layout.world());
+            error.hint = std::getenv("SLURM_PROCID") == nullptr
+                             ? fmt::format("start it with mpirun -np {}", m_plan.layout.world())
+                             : "srun started tasks that do not know of each other: give it "
+                               "--mpi=pmix, or SLURM_MPI_TYPE one that `srun --mpi=list` shows";
             return error;
         }
         return {};

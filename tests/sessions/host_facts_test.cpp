@@ -64,8 +64,8 @@ ethernet eth0 1000
 infiniband mlx5_0 400 Gb/sec (4X NDR) InfiniBand
 infiniband mlx5_1 400 Gb/sec (4X NDR) InfiniBand
 == partitions
-debug|up|30:00|2|112|2063000|gpu:h100:8(S:0-1)|debug
-batch|up|2-00:00:00|16|112|2063000|gpu:h100:8(S:0-1)|batch*
+debug|up|30:00|2|112|2063000|gpu:h100:8(S:0-1)|debug|d[1-2]|0/2/0/2|1-2
+batch|up|2-00:00:00|16|112|2063000|gpu:h100:8(S:0-1)|batch*|n[01-16]|4/11/1/16|1-infinite
 == topology
 SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=dgx[01-08]
 == scratch
@@ -95,6 +95,7 @@ TEST(HostFacts, ReadsAGpuNodeWithSlurm) {
     ASSERT_EQ(f.partitions.size(), 2U);
     EXPECT_TRUE(f.partitions[1].is_default);
     EXPECT_EQ(f.partitions[1].nodes, 16);
+    EXPECT_EQ(f.partitions[1].node_list, "n[01-16]");
     ASSERT_EQ(f.switches.size(), 1U);
     ASSERT_EQ(f.scratch.size(), 1U);
     EXPECT_EQ(f.scratch[0].path, "/scratch");

@@ -137,6 +137,39 @@ TEST_F(JobScripts, LostNodeAndTheWorkersOwnWordsAreTheReason) {
     EXPECT_EQ(failureReason("\n"), "the log is empty");
 }
 
+TEST_F(JobScripts, WhatEndedAJobFromOutsideIsItsReasonInLists) {
+    job("limit");
+    write("limit", "exit_status", "130\n");
+    write("limit", "log.txt",
+          "slurmstepd: error: *** JOB 4 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***\n");
+    job("lost");
+    write("lost", "launcher.json", jobRecordText({"sbatch", {}, "4711"}));
+    write("lost", "slurm_end", "NODE_FAIL 01:00:00 n1 n3 \n");
+    job("scancelled");
+    write("scancelled", "launcher.json", jobRecordText({"sbatch", {}, "4712"}));
+    write("scancelled", "slurm_end", "CANCELLED - \n");
+    const auto jobs = summarizeJobs(*m_local, m_directory.path().string());
+    ASSERT_TRUE(jobs.ok()) << jobs.error().text();
+    ASSERT_EQ(jobs->size(), 3U);
+    EXPECT_EQ(jobs->at(0).status.state, JobState::Cancelled);
+    EXPECT_EQ(jobs->at(0).status.message, "the job was cancelled in Slurm");
+    EXPECT_EQ(jobs->at(1).status.state, JobState::Failed);
+    EXPECT_EQ(jobs->at(1).status.message, "nodes n1 n3 were lost");
+    EXPECT_EQ(jobs->at(2).status.state, JobState::Failed);
+    EXPECT_EQ(jobs->at(2).status.message, "Slurm ended the job at its time limit");
+}
+
+TEST_F(JobScripts, WhoWaitsLearnsItsPlaceAndWhetherWaitingHelps) {
+    JobReport report;
+    report.queue = "PENDING (Resources)", report.place = "2", report.expected_start = "N/A";
+    EXPECT_EQ(statusOf(report, "")->state, JobState::Queued);
+    EXPECT_EQ(statusOf(report, "")->message, "PENDING (Resources), place 2");
+    report.queue = "PENDING (PartitionTimeLimit)";
+    EXPECT_THAT(statusOf(report, "")->message, HasSubstr("will not start"));
+    report.status = kStatus;  // newer than what the queue said
+    EXPECT_EQ(statusOf(report, "")->state, JobState::Running);
+}
+
 TEST_F(JobScripts, RecordsOfAHostAreNotTrusted) {
     EXPECT_TRUE(readJobRecord(jobRecordText({"mpirun", {"n1"}, ""}), "r").ok());
     EXPECT_EQ(readJobRecord(jobRecordText({"sbatch", {}, "123"}), "r")->slurm_job, "123");

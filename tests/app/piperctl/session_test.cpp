@@ -137,14 +137,19 @@ TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
     ASSERT_TRUE(attached.ok());
     std::string output;
     std::optional<int> status;
+    bool cut = false;
     for (int i = 0; i < 12000 && !status; ++i) {
         attached->readAvailable(output, output);
-        if (i == 20) m_server->dropConnections();
+        if (!cut && output.find("running: step") != std::string::npos) {
+            m_server->dropConnections();
+            cut = true;
+        }
         status = attached->poll();
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     attached->readAvailable(output, output);
     ASSERT_EQ(status.value_or(-1), 0) << output;
+    EXPECT_TRUE(cut);
     EXPECT_EQ(stateOf(job), "finished");
     auto workspace = Workspace::openOrCreate(path("run.piper"));
     ASSERT_TRUE(workspace.ok());
