@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions whose launcher is mpirun over several hosts, which it reaches by ssh: piperctl on one node of
+the lab, three hosts behind another. usage: hosts_test.py PIPERCTL [unittest options]
+Exit status 77, with the reason, where namespaces are not allowed."""
+import sqlite3
+import sys
+import time
+
+import session_case
+from session_case import Bench, SessionCase
+
+
+class Hosts(SessionCase):
+    def session(self, *hosts):
+        return self.add("hosts", "--launcher", "mpirun", "--hosts", ",".join(hosts), "--interface",
+                        "eth0")
+
+    def test_a_run_over_two_hosts_is_collected(self):
+        session = self.session("node1:2", "node2:2")
+        workspace = str(Bench.folder / "hosts.piper")
+        done = self.ctl("run", self.plan, "--session", session, "--steps", "4", "-o", workspace)
+        self.assertIn("step 4/4", done.stderr)
+        with sqlite3.connect(workspace) as file:
+            hosts = [host for (host,) in file.execute(
+                "SELECT host FROM source WHERE run_id = (SELECT id FROM run WHERE name = 'measured')"
+                " ORDER BY rank")]
+        self.assertEqual(hosts, ["node1", "node1", "node2", "node2"])
+
+    def test_cancel_ends_ranks_on_every_host(self):
+        session = self.session("node1:2", "node2:2")
+        job = self.start(session)
+        self.running_on((1, 2), job)
+        began = time.monotonic()
+        self.ctl("cancel", job, "--session", session)
+        print(f"cancel of ranks on two hosts: {time.monotonic() - began:.1f} s", file=sys.stderr)
+        self.assert_nothing_left(job)
+        self.assertEqual(self.state(session, job), "cancelled")
+        kept = self.json("fetch", job, "--session", session, "-o",
+                         str(Bench.folder / "hosts-cancelled.piper"), status=130)
+        self.assertEqual(kept["outcome"], "cancelled")
+
+
+if __name__ == "__main__":
+    sys.exit(session_case.main("__main__", 4))
