@@ -238,6 +238,7 @@ QWidget* PlanPage::makePins(QWidget* parent) {
     m_pins->setToolTip(
         QStringLiteral("Bold: not as in the plan at hand. A double click puts the sliders to that "
                        "plan; Delete unpins it."));
+    m_pins->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
     m_pins->verticalHeader()->show();
     m_pins->verticalHeader()->setDefaultSectionSize(24);
     connect(m_pins, &QTableView::doubleClicked, this,
