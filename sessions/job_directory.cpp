@@ -22,6 +22,10 @@ std::filesystem::path localJobsRoot() {
            "piper-workbench" / "jobs";
 }
 
+std::string jobName(std::string_view directory) {
+    return std::string(directory.substr(directory.rfind('/') + 1));
+}
+
 std::string newJobName(std::string_view name) {
     static std::atomic<int> counter{0};
     const std::time_t now = std::time(nullptr);

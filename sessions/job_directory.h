@@ -22,6 +22,9 @@ inline constexpr std::string_view kSlurmEndFile = "slurm_end";
 /// ~/.local/state/piper-workbench/jobs.
 [[nodiscard]] std::filesystem::path localJobsRoot();
 
+/// The last part of a job's directory.
+[[nodiscard]] std::string jobName(std::string_view directory);
+
 /// A directory name no other job has: "20261129T164512-name-1234".
 [[nodiscard]] std::string newJobName(std::string_view name);
 

@@ -44,17 +44,18 @@ std::string otherHosts(const std::string& directory, const JobRecord& record) {
 }  // namespace
 
 std::string stepName(const std::string& directory) {
-    return "piper-" + directory.substr(directory.rfind('/') + 1);
+    return "piper-" + jobName(directory);
 }
 
 std::string cancelScript(const std::string& directory, const JobRecord& record) {
-    const std::string begin =
-        fmt::format("cd {} || exit 4\n: > {}\n", shellQuote(directory), kCancelledFile);
-    if (!record.slurm_job.empty())
-        return begin + std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
+    const std::string cd = fmt::format("cd {} || exit 4\n", shellQuote(directory));
+    const std::string begin = fmt::format(": > {}\n", kCancelledFile);
+    if (!record.slurm_job.empty())  // of one that has ended, the number may be another job's by now
+        return cd + fmt::format("[ ! -s {} ] || exit 0\n", kExitStatusFile) + begin +
+               std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
     const std::string steps =
         record.launcher == "srun" ? cancelSlurmSteps(stepName(directory)) : std::string();
-    return kUp + begin + "bad=0\n" + steps +
+    return kUp + cd + begin + "bad=0\n" + steps +
            fmt::format(
                "p={0}\n"
                // The script outlives the ranks by the moment in which it writes how they ended.
@@ -108,16 +109,20 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
 std::string listScript(const std::string& jobs_root) {
     return kUp + std::string(slurmFunctions()) +
            fmt::format(
-               "cd {0} 2>/dev/null || exit 0\n"
+               "cd {0} 2>/dev/null || exit 0\naway=\n"
                "for d in *; do\n"
-               "  [ -f \"$d/{1}\" ] && cd \"$d\" || continue\n"
+               "  [ -f \"$d/{1}\" ] && cd \"./$d\" || continue\n"
                "  e=$(cat {2} 2>/dev/null); s=$(cat {3} 2>/dev/null | tr '\\n' ' ')\n"
                "  c=0; [ ! -f {4} ] || c=1\n"
                "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' {5} 2>/dev/null)\n"
                "  a=1; q=; w=; b=\n"
                "  if [ -n \"$e\" ]; then :\n"
                "  elif [ -n \"$j\" ]; then\n"
-               "    if [ -s {6} ]; then a=0; else look \"$j\"; [ $a -eq 1 ] || ended \"$j\"; fi\n"
+               "    if [ -s {6} ]; then a=0\n"
+               "    elif [ -n \"$away\" ]; then q=$away\n"  // seconds for each job otherwise
+               "    else\n"
+               "      look \"$j\"; case $q in UNKNOWN*) away=$q ;; esac\n"
+               "      [ $a -eq 1 ] || ended \"$j\"\n    fi\n"
                "  elif [ -f {7} ]; then up \"$(cat {7})\" || a=0\n"
                "  elif [ -n \"$(find {1} -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
                "  [ $a -eq 1 ] || e=$(cat {2} 2>/dev/null)\n"
@@ -126,7 +131,8 @@ std::string listScript(const std::string& jobs_root) {
                "  case $a:$c:$e in *:1:* | 1:0: | *:0:0*) ;; *)\n"
                "    [ -n \"$e\" ] || [ ! -s {6} ] || echo \"Z $(cat {6})\"\n"
                "    tail -c 100000 {8} 2>/dev/null | grep -E -o 'DUE TO [A-Z ]+|Node failure on "
-               "[^ ]+|Remote daemon:.* on node .*' |\n      tail -n 5 | sed 's/^/L /' ;;\n"
+               "[^ ]+|oom[-_]kill event|Remote daemon:.* on node .*' |\n      tail -n 5 | sed "
+               "'s/^/L /' ;;\n"
                "  esac\n  echo .\n"
                "  cd ..\n"
                "done\n",

@@ -32,7 +32,7 @@ class Checks {
 public:
     Checks(const LaunchRequest& request, const LauncherOptions& options, std::string_view launcher,
            const std::string& answers)
-        : m_request(request), m_options(options), m_slurm(launcher != "mpirun") {
+        : m_request(request), m_options(options), m_launcher(launcher) {
         std::istringstream in(answers);
         std::string line;
         while (std::getline(in, line)) {
@@ -44,7 +44,7 @@ public:
 
     std::vector<std::string> run() {
         libraries();
-        if (m_slurm) {  // the host that was asked is not the one that computes
+        if (m_launcher != "mpirun") {  // the host that was asked is not the one that computes
             slurmDevices();
             return std::move(m_warnings);
         }
@@ -110,7 +110,9 @@ private:
         const auto asks = [](const std::string& line) {
             return line.find("--g") != std::string::npos;  // --gres, --gpus-per-node, ...
         };
-        if (std::none_of(m_options.extra_lines.begin(), m_options.extra_lines.end(), asks))
+        // An allocation has what it was made with; srun reads no such lines.
+        if (m_launcher == "sbatch" &&
+            std::none_of(m_options.extra_lines.begin(), m_options.extra_lines.end(), asks))
             m_warnings.push_back(
                 fmt::format("no line asks Slurm for devices, so it gives none; the plan has {0} a "
                             "node (--line '#SBATCH --gpus-per-node={0}')",
@@ -148,7 +150,7 @@ private:
 
     const LaunchRequest& m_request;
     const LauncherOptions& m_options;
-    bool m_slurm;
+    std::string_view m_launcher;
     std::multimap<std::string, std::string> m_answers;
     std::vector<std::string> m_warnings;
 };

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "sessions/launchers.h"
 
 namespace piper {
-
-/// makeLauncher("mpirun") with the usual options.
-[[nodiscard]] std::unique_ptr<Launcher> makeMpirunLauncher(Connection& connection);
 
 /// mpirun with our options for `ranks` processes of a program, over `hosts` ("node1:4") when given.
 [[nodiscard]] std::vector<std::string> mpirunCommand(std::int64_t ranks,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sessions/plan_run.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "collectors/live/collect.h"
 #include "collectors/store/workspace.h"
 #include "core/base/json.h"
@@ -116,9 +113,10 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     else
         PIPER_TRY(file.setNote(collected.run_id, "prediction", predicted.error().text()));
     // What ended the job from outside (a lost node, Slurm's time limit) no rank could record.
-    if (const Result<JobStatus> last = m_job->status();
-        last.ok() && isFinal(last->state) && !last->message.empty())
-        PIPER_TRY(file.setNote(collected.run_id, "job_message", last->message));
+    if (const Result<JobStatus> last = m_job->status(); last.ok() && isFinal(last->state) &&
+                                                        last->state != JobState::Finished &&
+                                                        !last->message.empty())
+        stored.reason = last->message;
     PIPER_ASSIGN(const Run run, file.readRun(stored.measured));
     if (const std::optional<RoutingLoad> routing = measuredRouting(run, plan);
         predicted.ok() && routing) {
@@ -128,21 +126,6 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     }
     PIPER_TRY(file.close());
     return stored;
-}
-
-Result<std::vector<std::string>> listJobs(Connection& connection, const std::string& jobs_root) {
-    Result<std::vector<RemoteFile>> files = connection.list(jobs_root);
-    if (!files.ok()) {
-        if (files.error().code == ErrorCode::NotFound) return std::vector<std::string>();
-        return std::move(files).error();
-    }
-    std::vector<std::string> jobs;
-    for (const RemoteFile& file : *files)
-        if (file.is_directory &&
-            connection.readFile(jobs_root + "/" + file.name + "/" + std::string(kPlanFile), 1).ok())
-            jobs.push_back(jobs_root + "/" + file.name);
-    std::sort(jobs.rbegin(), jobs.rend());
-    return jobs;
 }
 
 }  // namespace piper

@@ -68,8 +68,4 @@ private:
     std::unique_ptr<Job> m_job;
 };
 
-/// Directories of jobs under a root, newest first.
-[[nodiscard]] Result<std::vector<std::string>> listJobs(Connection& connection,
-                                                        const std::string& jobs_root);
-
 }  // namespace piper

@@ -20,12 +20,7 @@ std::string batchScript(const LaunchRequest& request, const LauncherOptions& opt
         "#SBATCH --output={}/{}\n#SBATCH --open-mode=append\n#SBATCH --no-requeue\n",
         stepName(request.job_directory), shape.nodes, shape.tasks, shape.tasks_per_node,
         request.job_directory, kLogFile);
-    const auto directive = [&](const char* key, const std::string& value) {
-        if (!value.empty()) head += fmt::format("#SBATCH --{}={}\n", key, value);
-    };
-    directive("account", options.account);
-    directive("partition", options.partition);
-    directive("time", options.time_limit);
+    for (const std::string& choice : slurmChoices(options)) head += "#SBATCH " + choice + "\n";
     for (const std::string& line : options.extra_lines)
         if (line.starts_with("#SBATCH")) head += line + "\n";
     return head + fmt::format("cd {} || exit 3\n", shellQuote(request.job_directory)) +
@@ -87,8 +82,7 @@ private:
         PIPER_ASSIGN(const CommandResult r,
                      runShell(m_connection, "timeout 10 sbatch --test-only 2>&1 <<'PIPER_END'\n" +
                                                 preview.script + "PIPER_END\n"));
-        std::string said = displayLine(r.output);
-        if (said.starts_with("sbatch: ")) said.erase(0, 8);
+        const std::string said = slurmWords(r.output);
         if (r.exit_status == 0 && said.find("failure") == std::string::npos)
             preview.queue = said;
         else

@@ -23,11 +23,8 @@ std::vector<std::string> srunOptions(const LaunchRequest& request, const Launche
         argv.push_back("--jobid=" + options.allocation);
         return argv;
     }
-    const std::pair<const char*, const std::string*> words[] = {{"account", &options.account},
-                                                                {"partition", &options.partition},
-                                                                {"time", &options.time_limit}};
-    for (const auto& [key, value] : words)
-        if (!value->empty()) argv.push_back(fmt::format("--{}={}", key, *value));
+    const std::vector<std::string> choices = slurmChoices(options);
+    argv.insert(argv.end(), choices.begin(), choices.end());
     return argv;
 }
 
@@ -266,10 +263,6 @@ Result<std::unique_ptr<Launcher>> makeLauncher(std::string_view name, Connection
     if (name == "sbatch") return makeSbatchLauncher(connection, options);
     return std::unique_ptr<Launcher>(
         std::make_unique<ScriptLauncher>(std::string(name), connection, options));
-}
-
-std::unique_ptr<Launcher> makeMpirunLauncher(Connection& connection) {
-    return std::make_unique<ScriptLauncher>("mpirun", connection, LauncherOptions{});
 }
 
 }  // namespace piper

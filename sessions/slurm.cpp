@@ -17,6 +17,7 @@ namespace {
 // Slurm's commands wait 20 s and more for a controller that is away: they are given up after 3.
 constexpr std::string_view kFunctions = R"sh(look() {
   r=$(timeout 3 squeue -h -j "$1" -o '%T (%r)|%P|%S' 2>&1); x=$?
+  [ $x -ne 0 ] || r=$(printf '%s\n' "$r" | grep '|' | tail -n 1)  # without Slurm's warnings
   a=1; w=; b=
   case $x:$r in
     0:) a=0; q= ;;
@@ -40,6 +41,7 @@ ended() {
     o=$(timeout 3 sacct -n -P -X -j "$1" -o State,Timelimit,NodeList 2>/dev/null | head -1)
     z=${o%%|*}; z=${z%% *}; o=${o#*|}; l=${o%%|*}; m=${o#*|}
   fi
+  case $z in PENDING | CONFIGURING | RUNNING | SUSPENDED | COMPLETING) a=1; return 0 ;; esac
   y=
   [ "$z" != NODE_FAIL ] || y=$(timeout 3 sinfo -h -N -n "$m" -t down,fail,no_respond -o %N 2>/dev/null |
     sort -u | tr '\n' ' ')
@@ -66,8 +68,9 @@ std::string nodesLost(std::string_view names) {
                                                : fmt::format("nodes {} were lost", list);
 }
 
-/// The lines of Slurm's commands without who says them.
-std::string withoutPrefix(std::string_view text) {
+}  // namespace
+
+std::string slurmWords(std::string_view text) {
     std::istringstream in{std::string(text)};
     std::string out, line;
     while (std::getline(in, line)) {
@@ -78,7 +81,15 @@ std::string withoutPrefix(std::string_view text) {
     return displayLine(out);
 }
 
-}  // namespace
+std::vector<std::string> slurmChoices(const LauncherOptions& options) {
+    const std::pair<const char*, const std::string*> words[] = {{"account", &options.account},
+                                                                {"partition", &options.partition},
+                                                                {"time", &options.time_limit}};
+    std::vector<std::string> out;
+    for (const auto& [key, value] : words)
+        if (!value->empty()) out.push_back(fmt::format("--{}={}", key, *value));
+    return out;
+}
 
 SlurmShape slurmShape(const Plan& plan) {
     const std::int64_t world = plan.layout.world();
@@ -144,13 +155,15 @@ done
 
 std::string cancelSlurmSteps(const std::string& step_name) {
     return fmt::format(
-        "steps() {{ squeue -h -s -u \"$(id -un)\" -o '%i %j' 2>/dev/null |\n"
-        "  awk -v n={} '$2 == n {{ print $1 }}'; }}\n{}",
+        "steps() {{\n"
+        "  r=$(timeout 3 squeue -h -s -u \"$(id -un)\" -o '%i %j' 2>/dev/null) ||\n"
+        "    {{ echo UNKNOWN; return; }}\n"
+        "  printf '%s\\n' \"$r\" | awk -v n={} '$2 == n {{ print $1 }}'\n}}\n{}",
         shellQuote(step_name), R"sh(begin=$(date +%s); sent=
 while s=$(steps); [ -n "$s" ]; do
   t=$(($(date +%s) - begin)); k=TERM; [ $t -lt 4 ] || k=KILL
   [ $t -lt 8 ] || { echo "Slurm step $s" >&2; bad=1; break; }
-  [ "$t" = "$sent" ] || for i in $s; do scancel -s $k "$i" 2>/dev/null; done
+  [ "$t" = "$sent" ] || [ "$s" = UNKNOWN ] || for i in $s; do scancel -s $k "$i" 2>/dev/null; done
   sent=$t; sleep 0.2
 done
 )sh");
@@ -206,7 +219,7 @@ Error slurmRefusal(Connection& connection, const LauncherOptions& options,
             asked += fmt::format("{}{} '{}'", asked.empty() ? " (" : ", ", what, *value);
     if (!asked.empty()) asked += ")";
     Error error = fail(ErrorCode::External, "sbatch on {} refused the job{}: {}",
-                       connection.label(), asked, withoutPrefix(sbatch.error_output));
+                       connection.label(), asked, slurmWords(sbatch.error_output));
     const Result<CommandResult> known = runShell(
         connection,
         fmt::format("echo partitions: $(timeout 5 sinfo -h -o %R 2>/dev/null | sort -u)\n"

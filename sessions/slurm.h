@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sessions/launcher.h"
 
@@ -19,13 +20,20 @@ struct SlurmShape {
 [[nodiscard]] std::vector<std::string> srunCommand(const LaunchRequest& request,
                                                    const std::vector<std::string>& more);
 
+/// Account, partition and time limit of the user's, as options of srun and sbatch.
+[[nodiscard]] std::vector<std::string> slurmChoices(const LauncherOptions& options);
+
+/// What a command of Slurm's says, on one line, without who says it.
+[[nodiscard]] std::string slurmWords(std::string_view text);
+
 /// Lines before srun: MPI between its tasks, over the interface chosen.
 [[nodiscard]] std::string slurmEnvironment(const LauncherOptions& options);
 
 /// Shell functions of scripts that ask Slurm for a job, in its directory:
 ///   look JOB   a=1 while Slurm has it (or does not answer), 0 then; q its state and reason; w its
 ///              place in the queue and b its expected start, empty unless it waits
-///   ended JOB  writes slurm_end, "STATE TIME_LIMIT LOST_NODES", where no exit status is left
+///   ended JOB  a=1 when Slurm has it after all; else writes slurm_end, "STATE TIME_LIMIT
+///   LOST_NODES", where no exit status is left
 [[nodiscard]] std::string_view slurmFunctions();
 
 /// Ends a batch job within 9 s: ranks first with SIGTERM, after 5 s with SIGKILL. Exit status 9 and

@@ -5,6 +5,7 @@
 #include "app/piperctl/command.h"
 #include "app/piperctl/follow.h"
 #include "core/base/json.h"
+#include "sessions/job_directory.h"
 #include "sessions/job_report.h"
 
 namespace piper::app {
@@ -35,7 +36,7 @@ Result<OpenedJob> openJob(const JobOptions& options) {
 
 std::string runName(const JobOptions& options) {
     if (!options.name.empty()) return options.name;
-    return options.job.substr(options.job.find_last_of('/') + 1);
+    return jobName(options.job);
 }
 
 /// Jobs of one session into the document and the table.

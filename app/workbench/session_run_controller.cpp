@@ -37,7 +37,7 @@ ui::RunProgress progressOf(const JobStatus& status) {
 std::string runName(const ui::RunRequest& request) {
     if (request.plan) return request.plan->model.name;
     const std::string directory = request.job_directory.toStdString();
-    return directory.substr(directory.find_last_of('/') + 1);
+    return jobName(directory);
 }
 
 using SendProgress = std::function<void(std::int64_t, std::int64_t)>;

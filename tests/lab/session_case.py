@@ -159,8 +159,10 @@ class SessionCase(unittest.TestCase):
     @staticmethod
     def processes(node, directory):
         """Command lines on a node that name the job."""
-        found = on(node, "pgrep", "-a", "-f", "--", f"--job {directory} ").stdout
-        return [line for line in found.splitlines() if "pgrep" not in line]
+        found = on(node, "pgrep", "-a", "-f", "--", f"--job {directory} ")
+        if found.returncode not in (0, 1):
+            raise RuntimeError(f"pgrep on node{node}: {found.stderr}")
+        return [line for line in found.stdout.splitlines() if "pgrep" not in line]
 
     @staticmethod
     def log(directory):

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "sessions/job_directory.h"
 #include "sessions/plan_run.h"
 #include "ui/models/text_format.h"
 
@@ -14,10 +15,6 @@ namespace piper::ui {
 namespace {
 
 const QString kJobsTopic = QStringLiteral("jobs");
-
-std::string nameOf(const std::string& directory) {
-    return directory.substr(directory.find_last_of('/') + 1);
-}
 
 bool isJobNumber(int column) {
     return column == JobsModel::Steps || column == JobsModel::Loss;
@@ -106,7 +103,7 @@ void JobsModel::cancel(int row) {
     const std::shared_ptr<Session> session = m_sessions.current().session();
     if (session == nullptr) return;
     const std::string directory = m_jobs[static_cast<std::size_t>(row)].directory;
-    setStatus(QStringLiteral("Ending every rank of %1…").arg(text(nameOf(directory))));
+    setStatus(QStringLiteral("Ending every rank of %1…").arg(text(jobName(directory))));
     m_executor.submit(QStringLiteral("job.cancel:") + text(directory), Executor::Lane::Network,
                       [session, directory, this](const Executor::Context&) -> Executor::OnWindow {
                           const auto end = [&]() -> Status {
@@ -127,14 +124,14 @@ void JobsModel::fetch(int row, const QString& workspace) {
     const std::shared_ptr<Session> session = m_sessions.current().session();
     if (session == nullptr) return;
     const std::string directory = m_jobs[static_cast<std::size_t>(row)].directory;
-    setStatus(QStringLiteral("Fetching %1…").arg(text(nameOf(directory))));
+    setStatus(QStringLiteral("Fetching %1…").arg(text(jobName(directory))));
     m_executor.submit(
         QStringLiteral("job.fetch:") + text(directory), Executor::Lane::Network,
         [session, directory, workspace, this](const Executor::Context&) -> Executor::OnWindow {
             const auto collect = [&]() -> Result<StoredRun> {
                 PIPER_ASSIGN(PlanRun run, PlanRun::attach(session->connection(), directory));
                 QDir().mkpath(QFileInfo(workspace).absolutePath());  // a failure shows below
-                return run.collect(workspace.toStdString(), nameOf(directory));
+                return run.collect(workspace.toStdString(), jobName(directory));
             };
             return [stored = collect(), workspace, this] {
                 if (!stored.ok()) {
@@ -152,7 +149,7 @@ QString JobsModel::cell(int row, int column) const {
     const JobStatus& status = job.status;
     switch (column) {
         case Name:
-            return text(nameOf(job.directory));
+            return text(jobName(job.directory));
         case State:
             return text(toText(status.state));
         case Steps:
