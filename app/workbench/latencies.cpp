@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/latencies.h"
 
-#include <algorithm>
+#include "core/base/sample.h"
 
 namespace piper::app {
 
 Latencies latencies(std::vector<double> ms) {
-    std::sort(ms.begin(), ms.end());
-    const auto at = [&](double q) {
-        return ms[static_cast<std::size_t>(q * static_cast<double>(ms.size() - 1) + 0.5)];
-    };
-    return {static_cast<int>(ms.size()), at(0.5), at(0.95), ms.back()};
+    return {static_cast<int>(ms.size()), median(ms), quantile(ms, 0.95), quantile(ms, 1.0)};
 }
 
 Json latencyJson(const Latencies& l, const char* counted) {

@@ -39,7 +39,14 @@ Result<TimelineBench> benchTimeline(ui::MainWindow& window, ui::Workbench& workb
                                     const std::function<void()>& open) {
     auto* page = qobject_cast<ui::TimelinePage*>(window.page(ui::PageId::Timeline));
     ui::TimelineCanvas& canvas = *page->canvas();
-    const auto quiet = [&] { return workbench.executor.idle() && canvas.blocksDrawn() > 0; };
+    int read_at = -1;  // frames painted when the last picture came
+    const QObject listening;
+    QObject::connect(&canvas.model(), &ui::TimelineViewModel::pictureChanged, &listening,
+                     [&] { read_at = canvas.framesPainted(); });
+    const auto quiet = [&] {
+        return workbench.executor.idle() && canvas.blocksDrawn() > 0 &&
+               canvas.framesPainted() > read_at;
+    };
     QElapsedTimer clock;
     clock.start();
     open();

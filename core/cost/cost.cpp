@@ -44,12 +44,11 @@ namespace {
 /// of its own shares over kinds of kernels where a kind was not measured on the die.
 constexpr double kPublishedMemorySpread = 0.16, kOtherMemorySpread = 0.5;
 
-/// Router and head stay in BF16 when the layers run lower.
+}  // namespace
+
 Precision headPrecision(Precision p) {
     return elementBytes(p).value <= 1.0 ? Precision::Bf16 : p;
 }
-
-}  // namespace
 
 CostModel::CostModel(const Plan& plan)
     : m_plan(plan),

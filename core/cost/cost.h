@@ -15,6 +15,9 @@
 
 namespace piper {
 
+/// Router and head stay in BF16 when the layers run lower.
+[[nodiscard]] Precision headPrecision(Precision p);
+
 /// Sum of two: times and ranges add, the weaker evidence stays.
 [[nodiscard]] Cost operator+(const Cost& a, const Cost& b);
 [[nodiscard]] Cost operator*(const Cost& a, double factor);
@@ -25,8 +28,6 @@ struct FusedMoeWork {
     std::int64_t tokens = 0, topk = 1, experts = 1, ep = 1;
     std::int64_t hidden = 0, ffn = 0;
 };
-
-inline constexpr std::size_t kNumOperationKinds = 12;
 
 /// Turns work into seconds on one cluster: measured curves where there are, else published times
 /// by shape, else data-sheet peaks; never a silent fallback (evidence says which, with the range

@@ -13,12 +13,6 @@ using Kind = OperationKind;
 
 constexpr std::array kComputeKinds = {Kind::Forward, Kind::InputGrad, Kind::WeightGrad};
 
-/// Router and head stay in BF16 when the layers run lower, as the cost model has it.
-Precision gemmPrecision(Precision precision, Phase phase) {
-    const bool ends = phase == Phase::HeadLoss || phase == Phase::Router;
-    return ends && elementBytes(precision).value <= 1.0 ? Precision::Bf16 : precision;
-}
-
 /// Compute phases that have GEMMs, each with its keys.
 std::vector<OperationKey> gemmKeys(const Plan& plan) {
     std::vector<OperationKey> out;
@@ -81,7 +75,8 @@ Bytes gemmBytes(const Plan& plan, const GemmWork& work, Precision precision) {
 
 Result<GemmRoof> gemmRoof(const Plan& plan, const CostModel& cost, const OperationKey& key,
                           GemmWork work) {
-    const Precision precision = gemmPrecision(plan.precision, key.phase);
+    const bool ends = key.phase == Phase::HeadLoss || key.phase == Phase::Router;
+    const Precision precision = ends ? headPrecision(plan.precision) : plan.precision;
     GemmRoof out;
     out.key = key;
     PIPER_ASSIGN(out.peak, plan.cluster.device.peakFor(precision));

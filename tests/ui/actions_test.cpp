@@ -169,8 +169,8 @@ TEST_F(Keys, AKeyThatIsTakenIsRefusedByName) {
 TEST_F(Keys, ABrokenFileIsNamedAndForgotten) {
     ASSERT_TRUE(Preferences(m_executor, file()).load().ok()) << "none is no fault";
     const QString path = QString::fromStdString((m_directory.path() / "window.json").string());
-    for (const char* broken :
-         {"[]", "{", R"({"format_version": 1, "values": {"theme": 3}})", R"({"values": {}})"}) {
+    for (const char* broken : {"[]", "{", R"({"format_version": 1, "values": {"theme": 3}})",
+                               R"({"values": {}})", R"({"format_version": "1", "values": {}})"}) {
         ASSERT_TRUE(writeFile(path, broken).ok());
         Preferences preferences(m_executor, path);
         const Status status = preferences.load();

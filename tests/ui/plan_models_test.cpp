@@ -334,7 +334,7 @@ TEST(RooflineModel, ShowsEveryGemmAndLinkWithItsEvidence) {
                         .endsWith(QStringLiteral("/s")));
     }
     for (const RoofPoint& p : model.gemmPoints()) EXPECT_LE(p.rate, p.roof * 1.0001);
-    model.clear();
+    model.setRoofline({});
     EXPECT_EQ(model.rowCount(), 0);
 }
 

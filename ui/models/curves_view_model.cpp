@@ -17,23 +17,24 @@ const QString kCurveTopic = QStringLiteral("curves");
 constexpr std::size_t kMostCounts = 5;
 constexpr double kBillion = 1e9;
 
+constexpr CurveInfo capacity(CurveKind kind, const char* label) {
+    return {kind, label, "devices", "parameters, 1e9", "all", "active"};
+}
+
+constexpr CurveInfo sensitivityOver(CurveKind kind, const char* label, const char* x_label) {
+    return {kind, label, x_label, "tokens/s per device", "best plan", "today's best plan held"};
+}
+
 // In the order of CurveKind.
-constexpr auto kCurves = std::to_array<CurveInfo>({
-    {CurveKind::CapacityLayers, "largest model by layers", "devices", "parameters, 1e9", "all",
-     "active"},
-    {CurveKind::CapacityExperts, "largest model by experts", "devices", "parameters, 1e9", "all",
-     "active"},
-    {CurveKind::CapacityHidden, "largest model by width", "devices", "parameters, 1e9", "all",
-     "active"},
-    {CurveKind::Link, "bandwidth between nodes", "bandwidth", "tokens/s per device", "best plan",
-     "today's best plan held"},
-    {CurveKind::Memory, "memory of a device", "memory", "tokens/s per device", "best plan",
-     "today's best plan held"},
-    {CurveKind::RoutingSkew, "routing skew", "Zipf exponent", "tokens/s per device", "best plan",
-     "today's best plan held"},
-    {CurveKind::GlobalBatch, "global batch", "sequences", "tokens/s per device", "best plan",
-     "today's best plan held"},
-});
+constexpr std::array kCurves = {
+    capacity(CurveKind::CapacityLayers, "largest model by layers"),
+    capacity(CurveKind::CapacityExperts, "largest model by experts"),
+    capacity(CurveKind::CapacityHidden, "largest model by width"),
+    sensitivityOver(CurveKind::Link, "bandwidth between nodes", "bandwidth"),
+    sensitivityOver(CurveKind::Memory, "memory of a device", "memory"),
+    sensitivityOver(CurveKind::RoutingSkew, "routing skew", "Zipf exponent"),
+    sensitivityOver(CurveKind::GlobalBatch, "global batch", "sequences"),
+};
 
 bool isCapacity(CurveKind kind) {
     return kind <= CurveKind::CapacityHidden;

@@ -72,12 +72,14 @@ QString HeatMapModel::title(Column column) const {
 }
 
 void HeatMapModel::setDimensions(Column down, Column across) {
+    if (down == m_down && across == m_across) return;
     m_down = down;
     m_across = across;
     rebuild();
 }
 
 void HeatMapModel::setMeasure(Column measure) {
+    if (measure == m_measure) return;
     m_measure = measure;
     rebuild();
 }

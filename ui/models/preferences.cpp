@@ -17,7 +17,7 @@ Result<std::map<QString, QString>> readValues(const QString& path) {
     const std::string where = path.toStdString();
     PIPER_ASSIGN(const std::string content, readFileText(path));
     PIPER_ASSIGN(const Json json, parseJson(content, where));
-    if (!json.is_object() || json.value("format_version", 0) != kVersion ||
+    if (!json.is_object() || json.value("format_version", Json()) != kVersion ||
         !json.contains("values") || !json["values"].is_object())
         return fail(ErrorCode::InvalidInput,
                     "{} is no file of remembered settings of format {}; it is written anew", where,

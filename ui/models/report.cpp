@@ -301,7 +301,7 @@ Result<Report> planReport(Workbench& workbench, const QDateTime& made) {
                     !plan.hasPlan()             ? std::string("no plan is open")
                     : plan.violations().empty() ? plan.fault().toStdString()
                                                 : plan.violations().front().message);
-    PIPER_ASSIGN(const Roofline found, roofline(plan.plan()));
+    PIPER_ASSIGN(Roofline found, roofline(plan.plan()));
     const Prediction& p = *plan.prediction();
     Report out;
     out.title = QStringLiteral("%1 on %2")
@@ -321,6 +321,7 @@ Result<Report> planReport(Workbench& workbench, const QDateTime& made) {
     if (workbench.pair.comparison() != nullptr)
         out.sections.push_back(compareSection(workbench.pair));
     out.sections.push_back(filesSection(out));
+    out.roofline = std::move(found);
     return out;
 }
 

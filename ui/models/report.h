@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/export/export.h"
+#include "core/predict/roofline.h"
 #include "ui/models/workbench.h"
 
 namespace piper::ui {
@@ -43,6 +44,7 @@ struct Report {
     QString title, subtitle;
     std::vector<ReportSection> sections;
     std::vector<ReportPicture> pictures;
+    Roofline roofline;                ///< of the plan, for its pictures
     std::vector<ExportedFile> files;  ///< tables as CSV with plain numbers, and the plan itself
 };
 

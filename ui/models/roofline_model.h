@@ -27,7 +27,6 @@ public:
     using QAbstractTableModel::QAbstractTableModel;
 
     void setRoofline(Roofline roofline);
-    void clear() { setRoofline({}); }
     [[nodiscard]] const Roofline& roofline() const { return m_roofline; }
     [[nodiscard]] std::vector<RoofPoint> gemmPoints() const;
     [[nodiscard]] std::vector<RoofPoint> linkPoints() const;

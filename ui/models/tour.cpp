@@ -71,7 +71,7 @@ void Tour::end() {
 
 void Tour::go(int to) {
     m_at = to;
-    if (!running()) m_preferences.set(kSeen, QStringLiteral("yes"));
+    m_preferences.set(kSeen, QStringLiteral("yes"));
     Q_EMIT changed();
 }
 

@@ -105,6 +105,7 @@ void ExportPage::chooseReport() {
 }
 
 void ExportPage::saveReport(const QString& directory) {
+    if (!m_report->isEnabled()) return;  // one is being written
     auto* maker = new ReportMaker(m_workbench, directory, this);
     m_report->setEnabled(false);
     m_saved->setText(QStringLiteral("Writing the report…"));

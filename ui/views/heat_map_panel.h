@@ -17,8 +17,6 @@ class HeatMapPanel : public QWidget {
 public:
     HeatMapPanel(HeatMapModel& model, QWidget* parent);
 
-    [[nodiscard]] QTableView* table() const { return m_table; }
-
 Q_SIGNALS:
     /// Row of the ranked plans.
     void planChosen(int row);

@@ -180,6 +180,7 @@ void MainWindow::connectModels() {
     connect(&m_workbench.runs, &RunsViewModel::failed, this, say);
     connect(&m_workbench.runs, &RunsViewModel::runEnded, this, &MainWindow::runEnded);
     connect(&m_workbench.plan, &PlanViewModel::importFailed, this, say);
+    connect(&m_workbench.preferences, &Preferences::failed, this, say);
     connect(&m_workbench.plan, &PlanViewModel::planChanged, this, [this] {
         if (showsRuns(currentPage())) m_workbench.pair.followPlan();
     });

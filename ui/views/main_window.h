@@ -16,8 +16,6 @@ class QStackedWidget;
 
 namespace piper::ui {
 
-class CommandPalette;
-
 /// The window: pages on the left, each made when it is first shown (the OpenGL ones too).
 class MainWindow : public QMainWindow {
     Q_OBJECT

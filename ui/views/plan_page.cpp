@@ -264,7 +264,9 @@ void PlanPage::takePins() {
     m_pin->setEnabled(m_pinned.canPin());
 }
 
+/// Behind another page nobody sees these answers; they come when the page does.
 void PlanPage::takeShown() {
+    if (!isVisible()) return;
     const auto shown = static_cast<Answer>(m_answers->currentIndex());
     const bool sound = m_plan.hasPlan() && m_plan.violations().empty();
     if (shown == Answer::Ranks)
@@ -281,6 +283,11 @@ void PlanPage::arrangeTiles() {
         m_tile_grid->addWidget(m_tiles[static_cast<std::size_t>(i)], i / columns, i % columns);
         m_tile_grid->setColumnStretch(i, i < columns ? 1 : 0);
     }
+}
+
+void PlanPage::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    takeShown();
 }
 
 void PlanPage::resizeEvent(QResizeEvent* event) {

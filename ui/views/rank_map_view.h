@@ -11,8 +11,6 @@ class QComboBox;
 
 namespace piper::ui {
 
-class TextLine;
-
 /// The ranks of a plan three times: on nodes, in the dense and in the expert grid, coloured by
 /// stage. A click or the arrows choose a rank, whose group is marked in all three.
 class RankMapView : public QWidget {

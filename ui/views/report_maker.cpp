@@ -84,8 +84,7 @@ void ReportMaker::addSteps() {
                            return view;
                        }});
     const auto model = std::make_shared<RooflineModel>();
-    if (Result<Roofline> found = roofline(*plan); found.ok())
-        model->setRoofline(std::move(found).value());
+    model->setRoofline(m_report.roofline);
     m_steps.push_back({QStringLiteral("roofline_gemms"), QStringLiteral("Roofline of the GEMMs"),
                        QSize(kWidth, 360), [model] {
                            std::unique_ptr<RooflinePlot> plot(makeGemmRoofline(nullptr));
