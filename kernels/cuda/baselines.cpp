@@ -88,8 +88,11 @@ void GroupedBaselines::destroy(Plan& plan) {
 
 cublasStatus_t GroupedBaselines::open() {
     if (m_lt != nullptr) return CUBLAS_STATUS_SUCCESS;
-    const cublasStatus_t status = blasStatus(cudaMalloc(&m_workspace, kWorkspaceBytes));
-    return status != CUBLAS_STATUS_SUCCESS ? status : cublasLtCreate(&m_lt);
+    if (m_workspace == nullptr) {
+        const cublasStatus_t status = blasStatus(cudaMalloc(&m_workspace, kWorkspaceBytes));
+        if (status != CUBLAS_STATUS_SUCCESS) return status;
+    }
+    return cublasLtCreate(&m_lt);
 }
 
 cublasStatus_t GroupedBaselines::grouped(cublasHandle_t blas, GroupedKind kind,
@@ -120,7 +123,10 @@ cublasStatus_t GroupedBaselines::grouped(cublasHandle_t blas, GroupedKind kind,
         m_host_pointers = pointers;
         const cublasStatus_t status = blasStatus(cudaMemcpyAsync(
             m_pointers, m_host_pointers.data(), bytes, cudaMemcpyHostToDevice, stream));
-        if (status != CUBLAS_STATUS_SUCCESS) return status;
+        if (status != CUBLAS_STATUS_SUCCESS) {
+            m_host_pointers.clear();  // not what the device holds
+            return status;
+        }
     }
 #if CUDART_VERSION < 12050
     return CUBLAS_STATUS_NOT_SUPPORTED;

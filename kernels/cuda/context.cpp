@@ -8,21 +8,6 @@ namespace {
 
 thread_local char last_error[256] = "";
 
-int statusOf(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess:
-            return PIPER_CUDA_OK;
-        case cudaErrorInsufficientDriver:
-            return PIPER_CUDA_NO_DRIVER;
-        case cudaErrorNoDevice:
-            return PIPER_CUDA_NO_DEVICE;
-        case cudaErrorMemoryAllocation:
-            return PIPER_CUDA_OUT_OF_MEMORY;
-        default:
-            return PIPER_CUDA_FAILED;
-    }
-}
-
 }  // namespace
 
 const char* lastError() {
@@ -47,7 +32,9 @@ int answer(cudaError_t error, const char* what) {
         std::snprintf(last_error, sizeof last_error, "no CUDA device");
         return PIPER_CUDA_NO_DEVICE;
     }
-    return refuse(statusOf(error), what, cudaGetErrorString(error));
+    const bool memory = error == cudaErrorMemoryAllocation;
+    return refuse(memory ? PIPER_CUDA_OUT_OF_MEMORY : PIPER_CUDA_FAILED, what,
+                  cudaGetErrorString(error));
 }
 
 int answer(cublasStatus_t status, const char* what) {
@@ -55,6 +42,20 @@ int answer(cublasStatus_t status, const char* what) {
     const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED;
     return refuse(memory ? PIPER_CUDA_OUT_OF_MEMORY : PIPER_CUDA_FAILED, what,
                   cublasGetStatusString(status));
+}
+
+void* driverFunction(const char* name) {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found);
+#endif
+    if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return function;
+    (void)cudaGetLastError();
+    return nullptr;
 }
 
 int selectDevice(const PiperCudaContext* context, const char* what) {

@@ -30,6 +30,8 @@ int refuse(int status, const char* what, const char* why);
 /// Answer of a call of the runtime or of cuBLAS; `what` says what was being done.
 int answer(cudaError_t error, const char* what);
 int answer(cublasStatus_t status, const char* what);
+/// A function of the driver, or null.
+[[nodiscard]] void* driverFunction(const char* name);
 /// Makes the context's device current.
 int selectDevice(const PiperCudaContext* context, const char* what);
 

@@ -218,6 +218,7 @@ PIPER_KERNEL_BODY void consume(Machine& machine, const GroupedArguments& argumen
                 const int valid = work.a.length - step * kTileR;
                 if (valid < kTileR) zeroTail<Config>(machine, shared, valid);
             }
+            machine.holdRegisters(d);
             machine.beginProducts();
             PIPER_UNROLL
             for (int r = 0; r < kTileR; r += 16) {
@@ -233,6 +234,7 @@ PIPER_KERNEL_BODY void consume(Machine& machine, const GroupedArguments& argumen
             place.next();
         }
         machine.template waitProducts<0>();
+        machine.holdRegisters(d);
         if (elected) machine.arriveBarrier(emptyBarrier<Config>(pending));
         if constexpr (Config::kWeight) {
             addFeatures<Config>(machine, d, work, static_cast<float*>(arguments.result), part);

@@ -20,14 +20,11 @@ struct TensorMaps {
 
 class HopperMachine : public PortableMachine {
 public:
-    __device__ __forceinline__ HopperMachine()
-        : m_base(static_cast<std::uint32_t>(__cvta_generic_to_shared(dynamic_shared))) {}
-
     __device__ __forceinline__ void barrier(int number, int members) const {
         asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(members) : "memory");
     }
     __device__ __forceinline__ void initBarrier(int at, int count) const {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(m_base + at), "r"(count)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(m_shared + at), "r"(count)
                      : "memory");
     }
     __device__ __forceinline__ void fenceBarriers() const {
@@ -39,12 +36,12 @@ public:
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __device__ __forceinline__ void expectBytes(int at, int bytes) const {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(m_base + at),
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(m_shared + at),
                      "r"(bytes)
                      : "memory");
     }
     __device__ __forceinline__ void arriveBarrier(int at) const {
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(m_base + at) : "memory");
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(m_shared + at) : "memory");
     }
     /// Waits for the end of the phase with this parity.
     __device__ __forceinline__ void waitBarrier(int at, int parity) const {
@@ -55,7 +52,7 @@ public:
                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
                 "selp.u32 %0, 1, 0, p;\n}\n"
                 : "=r"(done)
-                : "r"(m_base + at), "r"(parity)
+                : "r"(m_shared + at), "r"(parity)
                 : "memory");
         }
     }
@@ -66,19 +63,25 @@ public:
         const auto address = reinterpret_cast<std::uint64_t>(&map);
         asm volatile(
             "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
-            "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(m_base + to),
-            "l"(address), "r"(x), "r"(y), "r"(z), "r"(m_base + at)
+            "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(m_shared + to),
+            "l"(address), "r"(x), "r"(y), "r"(z), "r"(m_shared + at)
             : "memory");
     }
 
+    /// Nothing that uses `d` is moved past this: products change it until they are waited for.
+    template <int N>
+    __device__ __forceinline__ void holdRegisters(float (&d)[N]) const {
+        PIPER_UNROLL
+        for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    }
     __device__ __forceinline__ void beginProducts() const {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     }
     template <int N, bool TransposedA, bool TransposedB>
     __device__ __forceinline__ void product(float (&d)[N / 2], int a, int b) const {
         Wgmma<N, TransposedA ? 1 : 0, TransposedB ? 1 : 0>::issue(
-            d, wgmmaDescriptor(m_base + static_cast<std::uint32_t>(a)),
-            wgmmaDescriptor(m_base + static_cast<std::uint32_t>(b)), 1);
+            d, wgmmaDescriptor(m_shared + static_cast<std::uint32_t>(a)),
+            wgmmaDescriptor(m_shared + static_cast<std::uint32_t>(b)), 1);
     }
     __device__ __forceinline__ void commitProducts() const {
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -91,7 +94,7 @@ public:
     __device__ __forceinline__ void storeMatricesTransposed(int to,
                                                             const std::uint32_t (&words)[4]) const {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         m_base + to),
+                         m_shared + to),
                      "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                      : "memory");
     }
@@ -106,9 +109,6 @@ public:
         words[2] = value.z;
         words[3] = value.w;
     }
-
-private:
-    std::uint32_t m_base;
 };
 
 }  // namespace piper::cuda

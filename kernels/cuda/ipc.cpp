@@ -20,17 +20,8 @@ static_assert(sizeof(cudaIpcEventHandle_t) == PIPER_CUDA_IPC_BYTES);
 
 /// First address of the allocation that holds `data`; a handle stands for the whole of it.
 cudaError_t allocationStart(const void* data, const unsigned char*& start) {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function, 12000,
-                                                         cudaEnableDefault, &found);
-#else
-    cudaError_t error =
-        cudaGetDriverEntryPoint("cuMemGetAddressRange", &function, cudaEnableDefault, &found);
-#endif
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+    void* function = driverFunction("cuMemGetAddressRange");
+    if (function == nullptr) return cudaErrorNotSupported;
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
     const CUresult result = reinterpret_cast<decltype(&cuMemGetAddressRange)>(function)(

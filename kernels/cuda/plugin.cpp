@@ -54,24 +54,6 @@ void closeContext(PiperCudaContext* context) {
     delete context;
 }
 
-/// The driver's cuTensorMapEncodeTiled; null without it, or without kernels that use it.
-void* tensorMapEncoder() {
-#if PIPER_CUDA_WGMMA
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                               12000, cudaEnableDefault, &found);
-#else
-    const cudaError_t error =
-        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
-#endif
-    if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return function;
-    (void)cudaGetLastError();
-#endif
-    return nullptr;
-}
-
 int readTraits(PiperCudaContext& context) {
     const auto read = [&](int* value, cudaDeviceAttr attribute) {
         return answer(cudaDeviceGetAttribute(value, attribute, context.device),
@@ -79,7 +61,9 @@ int readTraits(PiperCudaContext& context) {
     };
     const int status = read(&context.traits.compute_major, cudaDevAttrComputeCapabilityMajor);
     if (status != PIPER_CUDA_OK) return status;
-    context.encode_tensor_map = tensorMapEncoder();
+#if PIPER_CUDA_WGMMA  // else no kernel uses it
+    context.encode_tensor_map = piper::cuda::driverFunction("cuTensorMapEncodeTiled");
+#endif
     context.traits.tensor_maps = context.encode_tensor_map != nullptr;
     return read(&context.traits.multiprocessors, cudaDevAttrMultiProcessorCount);
 }

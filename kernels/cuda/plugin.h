@@ -59,7 +59,8 @@ typedef struct PiperCudaGemm {
  *   INPUT_GRAD   result [rows, in]  = dy w
  *   WEIGHT_GRAD  result [groups * out, in], f32, += dy^T x
  * x [rows, in], dy [rows, out], w [groups * out, in]; in and out are multiples of 8, addresses of
- * 16 bytes. Rows from offsets[groups] on are neither read nor written. */
+ * 16 bytes. Rows from offsets[groups] to `rows` may be read, but do not count and are not
+ * written. */
 enum PiperCudaGroupedKind {
     PIPER_CUDA_FORWARD = 0,
     PIPER_CUDA_INPUT_GRAD = 1,

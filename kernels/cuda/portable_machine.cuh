@@ -80,13 +80,6 @@ public:
     __device__ __forceinline__ void store16(void* to, const std::uint32_t (&words)[4]) const {
         *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
     }
-    __device__ __forceinline__ void load16(const void* from, std::uint32_t (&words)[4]) const {
-        const uint4 value = __ldg(static_cast<const uint4*>(from));
-        words[0] = value.x;
-        words[1] = value.y;
-        words[2] = value.z;
-        words[3] = value.w;
-    }
     __device__ __forceinline__ void add2(float* to, float first, float second) const {
         float2 value = *reinterpret_cast<float2*>(to);
         value.x += first;
@@ -103,9 +96,6 @@ public:
     __device__ __forceinline__ const int* ints(int at) const {
         return reinterpret_cast<const int*>(dynamic_shared + at);
     }
-    __device__ __forceinline__ void addInt(int at, int value) const {
-        atomicAdd(reinterpret_cast<int*>(dynamic_shared + at), value);
-    }
     __device__ __forceinline__ void storeFloat(int at, float value) const {
         *reinterpret_cast<float*>(dynamic_shared + at) = value;
     }
@@ -113,7 +103,7 @@ public:
         return *reinterpret_cast<const float*>(dynamic_shared + at);
     }
 
-private:
+protected:
     std::uint32_t m_shared;
 };
 

@@ -10,26 +10,17 @@ constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
 constexpr int kScanThreads = 1024;
 
-__global__ void __launch_bounds__(kThreads) routerKernel(RouterArguments arguments) {
-    PortableMachine machine;
-    routerBody(machine, arguments);
-}
-__global__ void __launch_bounds__(kThreads) routerGradKernel(RouterGradArguments arguments) {
-    PortableMachine machine;
-    routerGradBody(machine, arguments);
-}
-__global__ void __launch_bounds__(kThreads) countKernel(PermutationArguments arguments) {
-    PortableMachine machine;
-    permutationCountBody(machine, arguments);
-}
-__global__ void __launch_bounds__(kScanThreads) scanKernel(PermutationArguments arguments) {
-    PortableMachine machine;
-    permutationScanBody(machine, arguments);
-}
-__global__ void __launch_bounds__(kThreads) placeKernel(PermutationArguments arguments) {
-    PortableMachine machine;
-    permutationPlaceBody(machine, arguments);
-}
+#define PIPER_ROUTER_KERNEL(kernel, body, Arguments, threads)                \
+    __global__ void __launch_bounds__(threads) kernel(Arguments arguments) { \
+        PortableMachine machine;                                             \
+        body(machine, arguments);                                            \
+    }
+PIPER_ROUTER_KERNEL(routerKernel, routerBody, RouterArguments, kThreads)
+PIPER_ROUTER_KERNEL(routerGradKernel, routerGradBody, RouterGradArguments, kThreads)
+PIPER_ROUTER_KERNEL(countKernel, permutationCountBody, PermutationArguments, kThreads)
+PIPER_ROUTER_KERNEL(scanKernel, permutationScanBody, PermutationArguments, kScanThreads)
+PIPER_ROUTER_KERNEL(placeKernel, permutationPlaceBody, PermutationArguments, kThreads)
+#undef PIPER_ROUTER_KERNEL
 
 unsigned warpBlocks(std::int64_t warps, int limit) {
     return static_cast<unsigned>(rowBlocks(warps, kWarps, limit));

@@ -88,7 +88,8 @@ PIPER_HOST_DEVICE int routerWarpBytes(int num_experts) {
 }
 
 /// Experts outside the `keep` best of `groups` groups become -infinity. A group's value is the sum
-/// of its `best` best experts. `group_of` maps an expert to its group.
+/// of its `best` best experts that no earlier limit excluded. `group_of` maps an expert to its
+/// group.
 template <class Machine, class GroupOf>
 PIPER_KERNEL_BODY void limitGroups(Machine& machine, int values, int num_experts, int groups,
                                    int keep, int best, GroupOf group_of) {
@@ -103,6 +104,7 @@ PIPER_KERNEL_BODY void limitGroups(Machine& machine, int values, int num_experts
             for (int e = 0; e < num_experts; ++e) {
                 if (group_of(e) != g) continue;
                 const Best candidate{machine.loadFloat(values + e * 4), e};
+                if (candidate.value == -INFINITY) continue;  // excluded by an earlier limit
                 const bool after = candidate.value < last.value ||
                                    (candidate.value == last.value && e > last.index);
                 if (after) next = better(next, candidate);
@@ -111,7 +113,7 @@ PIPER_KERNEL_BODY void limitGroups(Machine& machine, int values, int num_experts
             sum += next.value;
             last = next;
         }
-        machine.storeFloat(group_values + g * 4, sum);
+        machine.storeFloat(group_values + g * 4, last.index < 0 ? -INFINITY : sum);
     }
     machine.syncWarp();
     for (int kept = 0; kept < keep; ++kept) {
@@ -137,6 +139,7 @@ PIPER_KERNEL_BODY bool routerScores(Machine& machine, const RouterArguments& a, 
     float sum = 0.0F;
     for (int e = lane; e < a.num_experts; e += 32) {
         sum += a.sigmoid ? sigmoid(logits[e]) : expf(logits[e] - top);
+        sum += logits[e] - logits[e];  // NaN for an infinite logit whose score is finite
     }
     sum = warpSum(machine, sum);
     for (int e = lane; e < a.num_experts; e += 32) {

@@ -9,36 +9,19 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads: full occupancy
 
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) permuteKernel(PermuteArguments<T> arguments) {
-    PortableMachine machine;
-    permuteBody<Width>(machine, arguments);
-}
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) combineKernel(CombineArguments<T> arguments) {
-    PortableMachine machine;
-    combineBody<Width>(machine, arguments);
-}
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) combineGradKernel(CombineGradArguments<T> arguments) {
-    PortableMachine machine;
-    combineGradBody<Width>(machine, arguments);
-}
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) swigluKernel(SwigluArguments<T> arguments) {
-    PortableMachine machine;
-    swigluBody<Width>(machine, arguments);
-}
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) swigluGradKernel(SwigluArguments<T> arguments) {
-    PortableMachine machine;
-    swigluGradBody<Width>(machine, arguments);
-}
-template <int Width, class T>
-__global__ void __launch_bounds__(kThreads) crossEntropyKernel(CrossEntropyArguments<T> arguments) {
-    PortableMachine machine;
-    crossEntropyBody<Width>(machine, arguments);
-}
+#define PIPER_ROW_KERNEL(kernel, body, Arguments)                                \
+    template <int Width, class T>                                                \
+    __global__ void __launch_bounds__(kThreads) kernel(Arguments<T> arguments) { \
+        PortableMachine machine;                                                 \
+        body<Width>(machine, arguments);                                         \
+    }
+PIPER_ROW_KERNEL(permuteKernel, permuteBody, PermuteArguments)
+PIPER_ROW_KERNEL(combineKernel, combineBody, CombineArguments)
+PIPER_ROW_KERNEL(combineGradKernel, combineGradBody, CombineGradArguments)
+PIPER_ROW_KERNEL(swigluKernel, swigluBody, SwigluArguments)
+PIPER_ROW_KERNEL(swigluGradKernel, swigluGradBody, SwigluArguments)
+PIPER_ROW_KERNEL(crossEntropyKernel, crossEntropyBody, CrossEntropyArguments)
+#undef PIPER_ROW_KERNEL
 
 /// Starts kernel<16 bytes> where the widths and addresses allow it, else kernel<1>.
 template <class Arguments>

@@ -13,19 +13,12 @@ struct Shape {
     bool transpose_a, transpose_b;
 };
 
-std::vector<float> randomOf(float, std::int64_t count, std::uint32_t seed) {
-    return randomFloats(count, seed);
-}
-std::vector<Bf16> randomOf(Bf16, std::int64_t count, std::uint32_t seed) {
-    return randomBf16(count, seed);
-}
-
 /// c = op(a) op(b) + beta c0, the host in double.
 template <class T>
 Correctness checkGemm(const Device& device, const Shape& s, float beta, double allowed) {
-    const auto a = randomOf(T{}, s.m * s.k, 1);
-    const auto b = randomOf(T{}, s.k * s.n, 2);
-    const auto c0 = randomOf(T{}, s.m * s.n, 3);
+    const auto a = randomRows<T>(s.m * s.k, 1);
+    const auto b = randomRows<T>(s.k * s.n, 2);
+    const auto c0 = randomRows<T>(s.m * s.n, 3);
     const DeviceMemory da(device, a);
     const DeviceMemory db(device, b);
     const DeviceMemory dc(device, c0);

@@ -11,6 +11,15 @@ namespace piper::cuda {
 
 [[nodiscard]] std::vector<float> randomFloats(std::int64_t count, std::uint32_t seed);
 [[nodiscard]] std::vector<Bf16> randomBf16(std::int64_t count, std::uint32_t seed);
+/// Of the type T: f32 or bf16.
+template <class T>
+[[nodiscard]] std::vector<T> randomRows(std::int64_t count, std::uint32_t seed) {
+    if constexpr (sizeof(T) == 2) {
+        return randomBf16(count, seed);
+    } else {
+        return randomFloats(count, seed);
+    }
+}
 /// 0 to count - 1 in random order.
 [[nodiscard]] std::vector<std::int32_t> randomOrder(std::int64_t count, std::uint32_t seed);
 [[nodiscard]] std::vector<std::int32_t> randomExperts(std::int64_t count, int experts,

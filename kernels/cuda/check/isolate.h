@@ -17,8 +17,9 @@ struct Ending {
     [[nodiscard]] std::string fault(int seconds) const;
 };
 
-/// Runs a program in a session of its own with its output collected, and ends it with its children
-/// after `seconds`. A fault of one case (a trap on the device, a hang) stays in its process.
+/// Runs a program in a process group of its own with its output collected, and ends it with its
+/// children after `seconds`. A fault of one case (a trap on the device, a hang) stays in its
+/// process.
 [[nodiscard]] Ending runIsolated(const std::vector<std::string>& command, int seconds);
 
 }  // namespace piper::cuda

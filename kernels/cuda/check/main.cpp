@@ -34,7 +34,7 @@ constexpr const char* kHelp =
     "  --group FILE --rank R --ranks N [--time]\n"
     "                    one rank of an all-to-all between processes; FILE is new and shared\n"
     "Exit status: 0 all right, 1 an operation differs or fails, 2 wrong use, 3 no plugin, driver\n"
-    "or device.\n";
+    "or device, 4 a call fails on the device (with --case, --timing or --group).\n";
 
 struct Options {
     RunnerOptions runner;

@@ -3,6 +3,9 @@
 // of equal blocks, ordered by events of one process that another's stream waits for.
 #include "kernels/cuda/check/ranks.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -188,6 +191,7 @@ std::string spawnRanks(const Device& device, int ranks, bool timed) {
     std::string file = (std::filesystem::temp_directory_path() / "piper-ranks-XXXXXX").string();
     const int descriptor = mkstemp(file.data());
     if (descriptor < 0) throw DeviceError(file + ": " + std::strerror(errno));
+    close(descriptor);
     std::vector<std::future<Ending>> running;
     for (int r = 0; r < ranks; ++r) {
         std::vector<std::string> command = {

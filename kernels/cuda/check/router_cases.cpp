@@ -93,6 +93,13 @@ Correctness checkRouter(const Device& device, const RouterCase& item) {
     return {worst, 2e-6};
 }
 
+double scoreOf(const RouterCase& item, const std::vector<double>& x, std::size_t e) {
+    if (item.sigmoid) return 1.0 / (1.0 + std::exp(-x[e]));
+    double total = 0;
+    for (const double value : x) total += std::exp(value);
+    return std::exp(x[e]) / total;
+}
+
 /// dlogits against a difference quotient of sum(dweights * weights), the weights in double.
 Correctness checkRouterGrad(const Device& device, const RouterCase& item) {
     const std::int64_t tokens = 33;
@@ -102,17 +109,11 @@ Correctness checkRouterGrad(const Device& device, const RouterCase& item) {
     const auto dweights = randomFloats(tokens * item.router_topk, 16);
     std::vector<float> scores(logits.size());
     std::vector<std::int32_t> experts(dweights.size());
-    const auto score = [&](const std::vector<double>& x, std::size_t e) {
-        if (item.sigmoid) return 1.0 / (1.0 + std::exp(-x[e]));
-        double total = 0;
-        for (const double value : x) total += std::exp(value);
-        return std::exp(x[e]) / total;
-    };
     const auto objective = [&](const std::vector<double>& x, std::size_t t) {
         double sum = 0;
         double pulled = 0;
         for (std::size_t j = t * topk; j < (t + 1) * topk; ++j) {
-            const double s = score(x, static_cast<std::size_t>(experts[j]));
+            const double s = scoreOf(item, x, static_cast<std::size_t>(experts[j]));
             sum += s;
             pulled += double(dweights[j]) * s;
         }
@@ -124,7 +125,7 @@ Correctness checkRouterGrad(const Device& device, const RouterCase& item) {
     };
     for (std::size_t t = 0; t < static_cast<std::size_t>(tokens); ++t) {
         const auto x = rowOf(t);
-        for (std::size_t e = 0; e < count; ++e) scores[t * count + e] = float(score(x, e));
+        for (std::size_t e = 0; e < count; ++e) scores[t * count + e] = float(scoreOf(item, x, e));
         for (std::size_t j = 0; j < topk; ++j) {
             experts[t * topk + j] = static_cast<std::int32_t>((t + 3 * j) % count);
         }

@@ -11,15 +11,6 @@ namespace {
 template <class T>
 constexpr double kRounding = sizeof(T) == 2 ? 1.0 / 128 : 2e-6;
 
-template <class T>
-std::vector<T> randomRows(std::int64_t count, std::uint32_t seed) {
-    if constexpr (sizeof(T) == 2) {
-        return randomBf16(count, seed);
-    } else {
-        return randomFloats(count, seed);
-    }
-}
-
 /// Slots in random order, the first `dropped` rows empty.
 struct Route {
     Route(std::int64_t slots, std::int64_t dropped)

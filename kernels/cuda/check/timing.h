@@ -41,7 +41,8 @@ struct Comparison {
 };
 
 /// Times the variants in turns, so that a change of clock meets all of them: in each round every
-/// variant once, the first again at the end. One untimed round before. Stretches are about 2 ms.
+/// variant once, the first again at the end. Two untimed calls of each before. Stretches are about
+/// 2 ms.
 [[nodiscard]] Comparison compareVariants(const Device& device, const std::vector<Variant>& variants,
                                          int rounds = 15);
 

@@ -330,13 +330,6 @@ void EmulatedMachine::store16(void* to, const std::uint32_t (&words)[4]) const {
     std::memcpy(to, words, 16);
 }
 
-void EmulatedMachine::load16(const void* from, std::uint32_t (&words)[4]) const {
-    if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) {
-        throw EmulationError("16 bytes loaded from an address that is not aligned");
-    }
-    std::memcpy(words, from, 16);
-}
-
 void EmulatedMachine::add2(float* to, float first, float second) const {
     if (reinterpret_cast<std::uintptr_t>(to) % 8 != 0) {
         throw EmulationError("8 bytes at an address that is not aligned");

@@ -107,13 +107,11 @@ public:
     [[nodiscard]] std::uint32_t matchAny(int key);
 
     void store16(void* to, const std::uint32_t (&words)[4]) const;
-    void load16(const void* from, std::uint32_t (&words)[4]) const;
     void add2(float* to, float first, float second) const;
 
     void storeInt(int at, int value) { store(at, &value, sizeof value); }
     [[nodiscard]] int loadInt(int at) { return *ints(at); }
     [[nodiscard]] const int* ints(int at);
-    void addInt(int at, int value) { storeInt(at, loadInt(at) + value); }
     void storeFloat(int at, float value) { store(at, &value, sizeof value); }
     [[nodiscard]] float loadFloat(int at);
 

@@ -65,6 +65,8 @@ public:
     void waitBarrier(int at, int parity);
     void copyBox(int to, const EmulatedMap& map, int x, int y, int z, int at);
 
+    template <int N>
+    void holdRegisters(float (&)[N]) {}
     void beginProducts() {}
     template <int N, bool TransposedA, bool TransposedB>
     void product(float (&d)[N / 2], int a, int b) {

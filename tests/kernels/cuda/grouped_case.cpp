@@ -36,7 +36,6 @@ GroupedCase::GroupedCase(GroupedKind kind, const std::vector<int>& rows, int in,
     for (const int count : rows) m_offsets.push_back(m_offsets.back() + count);
     const auto groups = static_cast<std::int64_t>(rows.size());
     const bool weight = kind == GroupedKind::WeightGrad;
-    // x and dy have more rows than are routed, of NaN: nobody may read them.
     m_x = make(m_offsets.back() * in, true);
     m_dy = make(m_offsets.back() * out, true);
     m_w = make(groups * out * in, true);

@@ -8,7 +8,7 @@
 namespace piper::test {
 
 /// Random operands of one grouped product with rows[g] rows in group g, poisoned results, and a
-/// plain loop in double to compare them with. All rows and columns around the valid ones are NaN.
+/// plain loop in double to compare them with. Eight elements before and after each matrix are NaN.
 class GroupedCase {
 public:
     GroupedCase(cuda::GroupedKind kind, const std::vector<int>& rows, int in, int out,

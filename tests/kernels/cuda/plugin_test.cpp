@@ -58,7 +58,7 @@ TEST(CudaPlugin, LoadsWithoutADeviceAndSaysSo) {
     }
 }
 
-TEST(CudaPlugin, UnusableArgumentsAreRefusedWithAReason) {
+TEST(CudaPlugin, ACallWithoutAContextIsRefused) {
     const LoadedPlugin plugin = loadPlugin();
     ASSERT_TRUE(plugin) << plugin.why_not;
     const PiperCudaApi& api = *plugin.api;

@@ -130,9 +130,12 @@ TEST_P(Router, GradientFollowsScoresAndWeights) {
 }
 
 TEST_P(Router, ARowThatIsNotFiniteIsNamed) {
-    m_logits.data()[7 * m_item.num_experts + 1] = NAN;
-    run(arguments(false));
-    EXPECT_EQ(m_bad, 7);
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+        m_logits.data()[7 * m_item.num_experts + 1] = bad;
+        m_bad = -1;
+        run(arguments(false));
+        EXPECT_EQ(m_bad, 7) << bad;
+    }
     for (const std::int32_t expert : m_experts) {
         EXPECT_TRUE(expert >= 0 && expert < m_item.num_experts);
     }
@@ -146,6 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RouterCase{"groups_of_best", 40, 3, false, false, false, 5, 2, 0, 0},
                     RouterCase{"nodes", 48, 6, true, true, true, 1, 1, 5, 2},
                     RouterCase{"groups_and_nodes", 64, 4, true, false, true, 4, 3, 4, 2},
+                    RouterCase{"a_node_with_one_left", 12, 3, true, false, false, 6, 3, 3, 2},
                     RouterCase{"few_experts", 3, 2, false, true, false, 1, 1, 0, 0}),
     [](const auto& info) { return std::string(info.param.name); });
 
