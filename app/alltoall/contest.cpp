@@ -63,10 +63,6 @@ void addNodes(const std::vector<std::int64_t>& nodes, std::span<const Share> sha
     }
 }
 
-double median(std::vector<double> values) {
-    return quantile(std::move(values), 0.5);
-}
-
 std::vector<double> ratios(const ContestResult& base, const ContestResult& other) {
     std::vector<double> out;
     for (std::size_t i = 0; i < base.seconds.size(); ++i)

@@ -21,10 +21,6 @@ constexpr const char* kEmptySuffix = "-empty";
 constexpr const char* kEmptyHash =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-double median(const std::vector<double>& values) {
-    return quantile(values, 0.5);
-}
-
 /// Seconds of OpenSSH's program for the file, and for an empty one: what of that it needs to
 /// connect, which our session has done already.
 struct Peer {

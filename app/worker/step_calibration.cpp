@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/worker/step_calibration.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
 
+#include "core/base/sample.h"
 #include "core/cost/cost.h"
 #include "core/resources/work.h"
 #include "core/schedule/schedule.h"
@@ -63,8 +63,11 @@ struct OperationName {
     OperationKind kind;
     auto operator<=>(const OperationName&) const = default;
 };
-/// Seconds of one shape's operations, measured and by the curves, of each measured step.
-using StepSeconds = std::map<OperationName, std::pair<std::vector<double>, std::vector<double>>>;
+struct TwoTimes {
+    double measured = 0.0, expected = 0.0;
+};
+/// One shape's operations in each measured step: seconds they took, and seconds by the curves.
+using StepSeconds = std::map<OperationName, std::vector<TwoTimes>>;
 
 bool isLocal(const OperationWork& work) {
     return !work.communication &&
@@ -76,32 +79,28 @@ StepSeconds secondsByStep(const Plan& plan, const RankTimeline& rank, std::int64
     StepSeconds out;
     for (const Event& e : rank.events) {
         if (e.step < kWarmUpSteps) continue;
-        OperationWork work =
+        const OperationWork work =
             operationWork(plan, {e.kind, e.phase, e.pass, LayerKind::Moe, false}, StageId(0));
-        work.imbalance = 1.0;
         if (!isLocal(work)) continue;
         double modelled = cost.operation(work, e.phase).time.value;
         // The experts' rows are those that were routed.
         if (e.flops > 0.0 && work.flops().value > 0.0) modelled *= e.flops / work.flops().value;
-        auto& [measured, expected] = out[{e.phase, e.kind}];
-        measured.resize(static_cast<std::size_t>(steps));
-        expected.resize(static_cast<std::size_t>(steps));
-        const auto step = static_cast<std::size_t>(e.step - kWarmUpSteps);
+        std::vector<TwoTimes>& of_steps = out[{e.phase, e.kind}];
+        of_steps.resize(static_cast<std::size_t>(steps));
+        TwoTimes& step = of_steps[static_cast<std::size_t>(e.step - kWarmUpSteps)];
         const std::int64_t ns = e.cpu_ns >= 0 ? e.cpu_ns : e.duration_ns;
-        measured[step] += 1e-9 * static_cast<double>(ns);
-        expected[step] += modelled;
+        step.measured += 1e-9 * static_cast<double>(ns);
+        step.expected += modelled;
     }
     return out;
 }
 
-double medianRatio(const std::vector<double>& measured, const std::vector<double>& expected) {
+double medianRatio(const std::vector<TwoTimes>& steps) {
     std::vector<double> ratios;
-    for (std::size_t i = 0; i < measured.size(); ++i)
-        if (expected[i] > 0.0 && measured[i] > 0.0) ratios.push_back(measured[i] / expected[i]);
-    if (ratios.empty()) return 1.0;
-    std::nth_element(ratios.begin(), ratios.begin() + std::ptrdiff_t(ratios.size() / 2),
-                     ratios.end());
-    return ratios[ratios.size() / 2];
+    for (const TwoTimes& step : steps)
+        if (step.expected > 0.0 && step.measured > 0.0)
+            ratios.push_back(step.measured / step.expected);
+    return ratios.empty() ? 1.0 : median(std::move(ratios));
 }
 
 Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster, const Shape& shape,
@@ -128,14 +127,13 @@ Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster,
 
 Result<std::vector<OperationPoint>> calibrateSteps(Transport& transport, const ClusterSpec& cluster,
                                                    bool quick) {
-    std::vector<Shape> shapes{{224, 7 * 2, 320, 160}};
+    std::vector<Shape> shapes{{224, 14, 320, 160}};
     if (!quick) shapes.push_back({384, 6, 384, 128});
     std::map<OperationName, std::vector<double>> ratios;
     for (const Shape& shape : shapes) {
         PIPER_ASSIGN(const StepSeconds seconds,
                      trainShape(transport, cluster, shape, quick ? 4 : 8));
-        for (const auto& [name, times] : seconds)
-            ratios[name].push_back(medianRatio(times.first, times.second));
+        for (const auto& [name, times] : seconds) ratios[name].push_back(medianRatio(times));
     }
     std::vector<OperationPoint> out;
     for (const auto& [name, of_shapes] : ratios) {

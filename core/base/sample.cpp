@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace piper {
 
@@ -13,6 +14,10 @@ double quantile(std::vector<double> values, double share) {
     const auto below = static_cast<std::size_t>(at);
     const std::size_t above = std::min(below + 1, values.size() - 1);
     return std::lerp(values[below], values[above], at - static_cast<double>(below));
+}
+
+double median(std::vector<double> values) {
+    return quantile(std::move(values), 0.5);
 }
 
 std::uint64_t textHash(std::string_view text) {

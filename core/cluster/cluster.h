@@ -129,7 +129,7 @@ struct MeasuredCurves {
     std::vector<OperationPoint> operation;
     [[nodiscard]] bool empty() const {
         return gemm.empty() && attention.empty() && memory.empty() && collective.empty() &&
-               exchange.empty() && overhead.empty();
+               exchange.empty() && overhead.empty() && operation.empty();
     }
 };
 

@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include "core/base/cast.h"
 #include "core/plan/own_worker.h"

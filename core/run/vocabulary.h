@@ -44,6 +44,8 @@ enum class OperationKind : std::uint8_t {
     Optimizer
 };
 
+inline constexpr std::size_t kNumOperationKinds = 12;
+
 /// Which pass an operation belongs to. The gradient of a combine is a Combine with pass Backward:
 /// its rows travel from the token's rank to the experts; that of a dispatch travels back.
 enum class Pass : std::uint8_t { Forward, Backward, Recompute };

@@ -11,7 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kLarge = 8 << 20;  ///< bytes; fewer repetitions from there on
+constexpr std::int64_t kMostExchanged = 64 << 20;  ///< bytes a rank sends in an all-to-all
+constexpr std::int64_t kLarge = 8 << 20;           ///< bytes; fewer repetitions from there on
 
 /// Largest number of members on one node.
 std::int64_t ranksPerNode(const Communicator& group) {
@@ -170,8 +171,10 @@ Result<std::vector<CollectivePoint>> benchCollectives(Communicator& group,
     std::vector<CollectivePoint> points;
     if (group.size() < 2) return points;
     for (const std::int64_t size : options.sizes) {
+        const bool exchanged = size * group.size() <= kMostExchanged;
         for (const auto& bench : {benchAllToAll, benchAllReduce, benchAllGather, benchReduceScatter,
                                   benchPointToPoint}) {
+            if (bench == benchAllToAll && !exchanged) continue;
             PIPER_ASSIGN(CollectivePoint point,
                          bench(group, size,
                                size > kLarge ? options.repetitions / 3 + 1 : options.repetitions));

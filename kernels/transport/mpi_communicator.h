@@ -15,6 +15,11 @@ namespace piper {
 [[nodiscard]] Status mpiStatus(int code, const char* doing);
 
 /// One MPI communicator. Private to kernels/transport: included by its own sources only.
+/// The block of each member in a buffer, in elements.
+struct MpiBlocks {
+    std::vector<int> counts, offsets;
+};
+
 class MpiCommunicator final : public Communicator {
 public:
     MpiCommunicator(MPI_Comm comm, std::vector<std::int64_t> nodes,
@@ -54,6 +59,10 @@ private:
     template <class T>
     Status reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation);
     /// Every rank sums one slice of the values in rank order, then the slices are gathered.
+    /// out: the sum of all members' blocks for this one, in the order of ranks.
+    template <class T>
+    Status sumBlocks(const T* values, const MpiBlocks& blocks, MPI_Datatype type, std::span<T> out,
+                     const char* doing);
     template <class T>
     Status reduceInRankOrder(std::span<T> values, MPI_Datatype type);
     [[nodiscard]] Status checkPeer(std::int64_t peer, std::size_t bytes) const;

@@ -64,7 +64,8 @@ public:
                                      std::span<const std::int64_t> recv_bytes) {
         return allToAllV(send, send_bytes, recv, recv_bytes);
     }
-    /// In place sum over the group, in rank order when deterministic() is set.
+    /// In place sum over the group: of many values in rank order, of few where deterministic() is
+    /// set.
     virtual Status allReduceSum(std::span<float> values) = 0;
     virtual Status allReduceSum(std::span<double> values) = 0;
     virtual Status allReduceMax(std::span<double> values) = 0;
