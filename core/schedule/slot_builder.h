@@ -2,9 +2,11 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "core/schedule/expand.h"
+#include "core/schedule/worker_memory.h"
 
 namespace piper {
 
@@ -75,6 +77,8 @@ public:
         if (op.key.phase == Phase::Embedding) return m_embedding_backward;
         return op.layer.valid() ? layer(op).backward : m_head_backward;
     }
+    /// Of our own worker, whose tensors are known one by one; otherwise null.
+    [[nodiscard]] const WorkerTensors* worker() const { return m_worker ? &*m_worker : nullptr; }
 
 private:
     struct LayerTables {
@@ -89,6 +93,7 @@ private:
     std::array<LayerTables, 2> m_layers{};  ///< [LayerKind]
     Table m_ends{}, m_head_backward{}, m_embedding_backward{};
     double m_chunk_share = 1.0, m_shared_share = 0.0;
+    std::optional<WorkerTensors> m_worker;
 };
 
 /// Activation bytes gained and lost by each operation of a slot of a chunk of `layers`, sorted.

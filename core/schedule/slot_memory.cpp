@@ -89,6 +89,7 @@ ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
     Plan whole = plan;
     whole.recompute = {};
     const double imbalance = plan.model.moe ? memoryImbalance(plan, stage) : 1.0;
+    if (plan.framework == Framework::Plain) m_worker.emplace(plan, imbalance);
     const bool full = plan.recompute.granularity == RecomputeGranularity::Full;
     for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
         if (kind == LayerKind::Moe && !plan.model.moe) continue;
@@ -96,15 +97,16 @@ ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
         tables.full = tableOf(layerActivations(whole, kind, imbalance));
         tables.kept =
             tableOf(full ? layerCheckpoint(plan) : layerActivations(plan, kind, imbalance));
-        tables.backward =
-            tableOf(layerTransients(plan, kind, imbalance)) + tableOf(gatheredLayer(plan, kind));
+        tables.backward = tableOf(gatheredLayer(plan, kind));
+        if (!m_worker)
+            tables.backward = tables.backward + tableOf(layerTransients(plan, kind, imbalance));
         const double on_device = activationsOnDevice(plan, stage);
         for (Table* table : {&tables.full, &tables.kept})
             for (Bytes& bytes : *table) bytes *= on_device;
     }
     m_embedding_backward = tableOf(embeddingTransients(plan));
     m_ends = tableOf(embeddingActivations(plan)) + tableOf(headActivations(plan));
-    m_head_backward = tableOf(headTransients(plan));
+    if (!m_worker) m_head_backward = tableOf(headTransients(plan));
     // The layers of multi-token prediction run inside the head.
     const LayerTables& mtp = m_layers[static_cast<std::size_t>(plan.model.layers.back())];
     for (Bytes b : mtp.full)
@@ -149,9 +151,6 @@ public:
             }
         }
         passingMoments();
-        std::ranges::stable_sort(m_changes, [](const MemoryChange& a, const MemoryChange& b) {
-            return std::pair(a.operation, a.at_end) < std::pair(b.operation, b.at_end);
-        });
         return std::move(m_changes);
     }
 
@@ -269,8 +268,19 @@ std::vector<MemoryChange> optimizerMemory(const Plan& plan, StageId stage,
 std::vector<MemoryChange> slotMemory(WorkTable& work, StageId stage, ModelChunkId chunk,
                                      const LayerRange& layers,
                                      const std::vector<Operation>& operations) {
-    if (!chunk.valid()) return optimizerMemory(work.plan(), stage, operations);
-    return MemoryWriter(work.activations(stage), layers, work.plan(), operations).write();
+    const ActivationShares& shares = work.activations(stage);
+    std::vector<MemoryChange> changes;
+    // First: what an operation takes over is no longer on its way when it counts as kept.
+    if (const WorkerTensors* tensors = shares.worker())
+        changes = workerChanges(work, stage, *tensors, layers, operations);
+    const std::vector<MemoryChange> kept =
+        chunk.valid() ? MemoryWriter(shares, layers, work.plan(), operations).write()
+                      : optimizerMemory(work.plan(), stage, operations);
+    changes.insert(changes.end(), kept.begin(), kept.end());
+    std::ranges::stable_sort(changes, [](const MemoryChange& a, const MemoryChange& b) {
+        return std::pair(a.operation, a.at_end) < std::pair(b.operation, b.at_end);
+    });
+    return changes;
 }
 
 const ActivationShares& WorkTable::activations(StageId stage) {

@@ -185,9 +185,11 @@ MemoryTerm StageModel::outputTerm(const Operation& op) const {
     // the message to the next stage.
     const Plan& plan = m_parts.plan;
     if (op.layer.value + 1 == plan.model.num_layers) return MemoryTerm::HeadActivation;
-    const bool last =
-        op.layer.value + 1 == stageLayers(plan, m_parts.groups.stage(), op.model_chunk).end;
-    return last ? MemoryTerm::StageBoundary : MemoryTerm::AttentionActivation;
+    const ChunkSeat seat{m_parts.groups.stage(), op.model_chunk};
+    const auto next = seatAfter(pipelineShape(plan), seat);
+    const bool last = op.layer.value + 1 == stageLayers(plan, seat.stage, seat.chunk).end;
+    return last && next && next->stage != seat.stage ? MemoryTerm::StageBoundary
+                                                     : MemoryTerm::AttentionActivation;
 }
 
 Status StageModel::router(const Operation& op) {
