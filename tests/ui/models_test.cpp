@@ -113,9 +113,8 @@ Comparison exampleComparison() {
 
 TEST_F(PlainLocale, AComparisonIsATableWithDifferences) {
     ComparisonModel model;
-    model.setNames(QStringLiteral("Modelled"), QStringLiteral("Measured"));
-    const Comparison comparison = exampleComparison();
-    model.setComparison(&comparison, 2);
+    model.setRuns({std::make_shared<const Comparison>(exampleComparison()), 2,
+                   QStringLiteral("Modelled"), QStringLiteral("Measured")});
     EXPECT_EQ(tableText(model),
               QStringLiteral("Quantity\tPhase or term\tModelled\tMeasured\tB − A\t(B − A) ÷ A\n"
                              "Time\tExpert\t10.0 ms\t12.0 ms\t+2.00 ms\t+20.0 %\n"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QApplication>
 #include <QComboBox>
+#include <QHeaderView>
 #include <QImage>
 #include <QLabel>
 #include <QLineEdit>
@@ -225,6 +226,33 @@ TEST_F(Pages, AReportThatCannotBeWrittenSaysSo) {
     pageAs<ExportPage>(PageId::Export)
         ->saveReport(QString::fromStdString(m_directory.path().string()));
     EXPECT_TRUE(waitFor([&] { return said->text().contains(QStringLiteral("7")); }));
+}
+
+TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Export);
+    ASSERT_TRUE(settled());
+    auto* said = child<QLabel>(PageId::Export, "export.saved");
+    m_workbench->exporting.save(QString::fromStdString(m_directory.path().string()));
+    ASSERT_TRUE(waitFor([&] { return said->text().startsWith(QStringLiteral("Saved ")); }));
+    pageAs<ExportPage>(PageId::Export)->chooseTarget(ExportTarget::DeepSpeed);
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(said->text(), QString());
+}
+
+TEST_F(Pages, TheHeatMapHasTheWidthOfItsTableWhateverCameFirst) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Explore);
+    // The cells come while the table is behind another tab and has no width of its own yet.
+    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(1);
+    auto* heat = child<QTableView>(PageId::Explore, "heat");
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(heat->horizontalHeader()->length(), heat->viewport()->width());
+    m_window->resize(m_window->width() - 300, m_window->height());
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(heat->horizontalHeader()->length(), heat->viewport()->width());
 }
 
 TEST_F(Pages, AnUnreadableWorkspaceIsNamed) {

@@ -77,6 +77,21 @@ TEST_F(Palette, WhatIsNotPossibleIsShownAndNotDone) {
     EXPECT_TRUE(palette->isVisible());
 }
 
+TEST_F(Palette, EventsAreSearchedWhereThereIsALineForIt) {
+    open(test::clusterPlan());
+    const auto offers = [&](PageId page) {
+        m_window->showPage(page);
+        const ActionCatalogue& all = m_window->actions();
+        for (std::size_t i = 0; i < all.size(); ++i)
+            if (all.entry(i).text == QStringLiteral("Search by name")) return all.possible(i);
+        ADD_FAILURE() << "no such command";
+        return false;
+    };
+    EXPECT_TRUE(offers(PageId::Timeline));
+    EXPECT_FALSE(offers(PageId::Schedule));
+    EXPECT_FALSE(offers(PageId::Plan));
+}
+
 TEST_F(Palette, NoKeyDoesTwoThingsAndEveryEntryIsFoundByItsName) {
     open(test::clusterPlan());
     QList<QKeySequence> all;

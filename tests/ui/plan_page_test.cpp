@@ -128,10 +128,12 @@ TEST_F(PlanPageTest, ARankIsChosenByClickAndKeyAndItsGroupIsNamed) {
 TEST_F(PlanPageTest, TheRooflineFollowsThePlan) {
     open(test::clusterPlan());
     page()->showAnswer(PlanPage::Answer::Roofline);
+    ASSERT_TRUE(settled());
     auto* table = child<QTableView>(PageId::Plan, "roofline");
     EXPECT_GT(table->model()->rowCount(), 10);
     EXPECT_FALSE(tableText(*table->model()).contains(QStringLiteral("TP communication")));
     m_workbench->plan.setKnob(Knob::Tp, 2);
+    ASSERT_TRUE(settled());
     EXPECT_TRUE(tableText(*table->model()).contains(QStringLiteral("TP communication")));
     Plan broken = test::clusterPlan();
     broken.layout.ep = 7;

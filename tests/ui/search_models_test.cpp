@@ -77,13 +77,48 @@ TEST_F(SearchModels, ABrushHoldsUntilTheNextSearch) {
 }
 
 TEST_F(SearchModels, NumbersSortAsNumbers) {
-    filter.sort(RankedPlansModel::Dp, Qt::DescendingOrder);
+    filter.sort(RankedPlans::Dp, Qt::DescendingOrder);
     for (int row = 1; row < filter.rowCount(); ++row) {
         const auto dp = [&](int r) {
-            return filter.data(filter.index(r, RankedPlansModel::Dp), Qt::UserRole).toDouble();
+            return filter.data(filter.index(r, RankedPlans::Dp), Qt::UserRole).toDouble();
         };
         EXPECT_GE(dp(row - 1), dp(row));
     }
+}
+
+TEST_F(SearchModels, ASortAsksTheKeyOfEachRowOnceAndKeepsTheOrderOfEqualOnes) {
+    const std::vector<double> keys = {3, 1, 2, 1, 3, 2, 1};
+    for (const bool descending : {false, true}) {
+        std::vector<int> asked(keys.size());
+        const std::vector<int> sorted = rowsSortedBy(
+            keys.size(),
+            [&](std::size_t row) {
+                ++asked[row];
+                return keys[row];
+            },
+            descending);
+        EXPECT_EQ(asked, std::vector<int>(keys.size(), 1));
+        EXPECT_EQ(sorted, descending ? (std::vector<int>{0, 4, 2, 5, 1, 3, 6})
+                                     : (std::vector<int>{1, 3, 6, 2, 5, 0, 4}));
+    }
+}
+
+TEST_F(SearchModels, AFilterIsOneChangeAndASortKeepsWhatIsPointedAt) {
+    int resets = 0, removals = 0;
+    QObject::connect(&filter, &QAbstractItemModel::modelReset, [&] { ++resets; });
+    QObject::connect(&filter, &QAbstractItemModel::rowsRemoved, [&] { ++removals; });
+    ASSERT_FALSE(where("dp>1").empty());
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(removals, 0) << "not one for each stretch of rows";
+    const QPersistentModelIndex last = filter.index(filter.rowCount() - 1, RankedPlans::Mfu);
+    const int plan = filter.planRow(last.row());
+    filter.sort(RankedPlans::Memory, Qt::DescendingOrder);
+    EXPECT_EQ(filter.planRow(last.row()), plan);
+    EXPECT_EQ(filter.rowOf(plan), last.row());
+    for (int row = 1; row < filter.rowCount(); ++row)
+        EXPECT_GE(search.plans().number(filter.planRow(row - 1), RankedPlans::Memory),
+                  search.plans().number(filter.planRow(row), RankedPlans::Memory));
+    EXPECT_EQ(resets, 1);
 }
 
 TEST_F(SearchModels, WhyNotNamesTheRuleTheMemoryOrTheTerm) {
@@ -101,7 +136,7 @@ TEST_F(SearchModels, WhyNotNamesTheRuleTheMemoryOrTheTerm) {
 
 TEST_F(SearchModels, TheHeatMapHoldsTheBestPlanOfEachPairOfValues) {
     HeatMapModel& heat = search.heatMap();
-    heat.setDimensions(RankedPlansModel::Ep, RankedPlansModel::Pp);
+    heat.setDimensions(RankedPlans::Ep, RankedPlans::Pp);
     ASSERT_GT(heat.rowCount(), 1);
     ASSERT_GT(heat.columnCount(), 1);
     int filled = 0, counted = 0;
@@ -126,23 +161,23 @@ TEST_F(SearchModels, TheHeatMapHoldsTheBestPlanOfEachPairOfValues) {
             ASSERT_FALSE(there.empty());
             EXPECT_EQ(plan, there.front());
             EXPECT_EQ(cell.data(Qt::DisplayRole).toString(),
-                      search.plans().cellText(plan, RankedPlansModel::Mfu));
+                      search.plans().cellText(plan, RankedPlans::Mfu));
         }
     EXPECT_EQ(counted, search.plans().rowCount()) << "no plan is lost";
     EXPECT_GT(filled, 1);
     EXPECT_EQ(heat.best().data(HeatMapModel::PlanRole).toInt(), 0);
     EXPECT_EQ(heat.best().data(HeatMapModel::ShareRole).toDouble(), 1.0);
     // Of times and memory the least is the best.
-    heat.setMeasure(RankedPlansModel::Memory);
+    heat.setMeasure(RankedPlans::Memory);
     const int least = heat.best().data(HeatMapModel::PlanRole).toInt();
     for (int row = 0; row < search.plans().rowCount(); ++row)
-        EXPECT_GE(search.plans().number(row, RankedPlansModel::Memory),
-                  search.plans().number(least, RankedPlansModel::Memory));
+        EXPECT_GE(search.plans().number(row, RankedPlans::Memory),
+                  search.plans().number(least, RankedPlans::Memory));
 }
 
 TEST_F(SearchModels, AnEmptyCellAsksWhyNot) {
     HeatMapModel& heat = search.heatMap();
-    heat.setDimensions(RankedPlansModel::Ep, RankedPlansModel::Schedule);
+    heat.setDimensions(RankedPlans::Ep, RankedPlans::Schedule);
     QModelIndex empty;
     for (int row = 0; row < heat.rowCount(); ++row)
         if (heat.index(row, 0).data(HeatMapModel::PlanRole).toInt() < 0) empty = heat.index(row, 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/comparison_model.h"
 
-#include <array>
 #include <cmath>
 
 #include "core/base/enum_text.h"
@@ -10,9 +9,6 @@
 
 namespace piper::ui {
 namespace {
-
-constexpr std::array kTopics = {CompareTopic::Time, CompareTopic::Memory, CompareTopic::Flops,
-                                CompareTopic::Bytes, CompareTopic::Bandwidth};
 
 const std::vector<ComparisonRow>& rawRows(const Comparison& c, CompareTopic topic) {
     switch (topic) {
@@ -114,20 +110,16 @@ QString rowLabel(CompareTopic topic, const std::string& key) {
     return phase.ok() ? phaseLabel(*phase) : text(key);
 }
 
-void ComparisonModel::setComparison(const Comparison* comparison, double ranks) {
+void ComparisonModel::setRuns(const ComparedRuns& runs) {
     beginResetModel();
     m_lines.clear();
-    if (comparison != nullptr)
-        for (const CompareTopic topic : kTopics)
-            for (ComparisonRow& row : topicRows(*comparison, topic, ranks))
+    if (runs.comparison != nullptr)
+        for (const CompareTopic topic : kCompareTopics)
+            for (ComparisonRow& row : topicRows(*runs.comparison, topic, runs.num_ranks))
                 m_lines.push_back({topic, std::move(row)});
+    m_a = runs.a;
+    m_b = runs.b;
     endResetModel();
-}
-
-void ComparisonModel::setNames(QString a, QString b) {
-    m_a = std::move(a);
-    m_b = std::move(b);
-    Q_EMIT headerDataChanged(Qt::Horizontal, A, B);
 }
 
 int ComparisonModel::rowCount(const QModelIndex& parent) const {

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <array>
 #include <vector>
 
-#include "core/run/statistics.h"
+#include "ui/models/pair_view_model.h"
 
 namespace piper::ui {
 
 /// Which figures of a comparison a table or plot shows.
 enum class CompareTopic { Time, Memory, Flops, Bytes, Bandwidth };
+inline constexpr std::array kCompareTopics = {CompareTopic::Time, CompareTopic::Memory,
+                                              CompareTopic::Flops, CompareTopic::Bytes,
+                                              CompareTopic::Bandwidth};
 
 [[nodiscard]] QString topicTitle(CompareTopic topic);
 /// "per step, mean of ranks": what the numbers are taken over.
@@ -31,8 +35,7 @@ public:
 
     using QAbstractTableModel::QAbstractTableModel;
 
-    void setComparison(const Comparison* comparison, double ranks);
-    void setNames(QString a, QString b);
+    void setRuns(const ComparedRuns& runs);
 
     [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
     [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
@@ -46,8 +49,7 @@ private:
         ComparisonRow row;
     };
     std::vector<Line> m_lines;
-    QString m_a = QStringLiteral("A");
-    QString m_b = QStringLiteral("B");
+    QString m_a = ComparedRuns().a, m_b = ComparedRuns().b;
 };
 
 /// "B is 12.0 ms slower: compute +8.0 ms, exposed communication +3.0 ms, bubble +1.0 ms."

@@ -74,11 +74,13 @@ void ExportViewModel::save(const QString& directory) {
                 status.ok()
                     ? QStringLiteral("Saved %1 files to %2").arg(files.files.size()).arg(directory)
                     : errorText(status.error());
-            return [said, this] {
-                m_saved = said;
-                Q_EMIT changed();
-            };
+            return [said, this] { setSaved(said); };
         });
+}
+
+void ExportViewModel::setSaved(const QString& said) {
+    m_saved = said;
+    Q_EMIT changed();
 }
 
 }  // namespace piper::ui

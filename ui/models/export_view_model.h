@@ -20,11 +20,13 @@ public:
     [[nodiscard]] const Export& result() const { return m_result; }
     /// Why there is nothing to preview; empty when there is.
     [[nodiscard]] const QString& fault() const { return m_fault; }
+    /// What became of the last request to save something; empty once other files are shown.
     [[nodiscard]] const QString& saved() const { return m_saved; }
 
     void setTarget(ExportTarget target);
     /// Makes the files anew: called when the page comes to front or the plan changed.
     void refresh();
+    void setSaved(const QString& said);
     void save(const QString& directory);
 
 Q_SIGNALS:

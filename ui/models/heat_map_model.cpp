@@ -11,32 +11,30 @@
 namespace piper::ui {
 namespace {
 
-using Ranked = RankedPlansModel;
+using Ranked = RankedPlans;
 
-/// A dimension, as askWhyNot reads it.
-struct DimensionKey {
+struct Dimension {
     Ranked::Column column;
-    const char* key;
     bool degree;  ///< of a process grid: powers of two are worth asking for
 };
-constexpr auto kDimensions = std::to_array<DimensionKey>({
-    {Ranked::Tp, "tp", true},
-    {Ranked::Cp, "cp", true},
-    {Ranked::Pp, "pp", true},
-    {Ranked::Vpp, "vpp", true},
-    {Ranked::Ep, "ep", true},
-    {Ranked::Dp, "dp", true},
-    {Ranked::Micro, "micro_batch_size", true},
-    {Ranked::Zero, "zero_stage", false},
-    {Ranked::Schedule, "schedule", false},
-    {Ranked::Recompute, "recompute", false},
+constexpr auto kDimensions = std::to_array<Dimension>({
+    {Ranked::Tp, true},
+    {Ranked::Cp, true},
+    {Ranked::Pp, true},
+    {Ranked::Vpp, true},
+    {Ranked::Ep, true},
+    {Ranked::Dp, true},
+    {Ranked::Micro, true},
+    {Ranked::Zero, false},
+    {Ranked::Schedule, false},
+    {Ranked::Recompute, false},
 });
 
 constexpr std::array kMeasures = {Ranked::Mfu,    Ranked::Step,   Ranked::Tokens,
                                   Ranked::Memory, Ranked::Bubble, Ranked::Exposed};
 
-const DimensionKey& keyOf(Ranked::Column column) {
-    return *std::ranges::find(kDimensions, column, &DimensionKey::column);
+bool isDegree(Ranked::Column column) {
+    return std::ranges::find(kDimensions, column, &Dimension::column)->degree;
 }
 
 bool higherIsBetter(Ranked::Column measure) {
@@ -57,7 +55,7 @@ HeatMapModel::HeatMapModel(const RankedPlansModel& plans, QObject* parent)
 std::span<const HeatMapModel::Column> HeatMapModel::dimensions() {
     static const auto columns = [] {
         std::array<Column, kDimensions.size()> out{};
-        std::ranges::transform(kDimensions, out.begin(), &DimensionKey::column);
+        std::ranges::transform(kDimensions, out.begin(), &Dimension::column);
         return out;
     }();
     return columns;
@@ -87,7 +85,7 @@ void HeatMapModel::setMeasure(Column measure) {
 HeatMapModel::Axis HeatMapModel::axisOf(Column column) const {
     std::vector<double> out;
     for (int row = 0; row < m_plans.rowCount(); ++row) out.push_back(m_plans.number(row, column));
-    if (!out.empty() && keyOf(column).degree) {
+    if (!out.empty() && isDegree(column)) {
         const auto world = static_cast<double>(m_plans.planAt(0).plan.cluster.numDevices());
         const double most = std::min(2.0 * std::ranges::max(out), world);
         for (double value = 1.0; value <= most; value *= 2.0) out.push_back(value);
@@ -145,7 +143,7 @@ QString HeatMapModel::valueText(Column column, double value) const {
 QString HeatMapModel::asked(const QModelIndex& index) const {
     if (!index.isValid() || m_plans.rowCount() == 0) return {};
     QStringList words;
-    for (const DimensionKey& dimension : kDimensions) {
+    for (const Dimension& dimension : kDimensions) {
         const bool down = dimension.column == m_down, across = dimension.column == m_across;
         // What is left of the devices follows; chunks and the like follow the schedule's rules.
         if (dimension.column == Ranked::Dp && !down && !across) continue;
@@ -154,7 +152,7 @@ QString HeatMapModel::asked(const QModelIndex& index) const {
                                       : m_plans.number(0, dimension.column);
         const QString said = valueText(dimension.column, value);
         words << QStringLiteral("%1=%2").arg(
-            QString::fromLatin1(dimension.key),
+            QString::fromLatin1(columnKey(dimension.column)),
             dimension.degree ? QString::number(value, 'f', 0) : said);
     }
     return words.join(u' ');
@@ -211,8 +209,8 @@ QVariant HeatMapModel::headerData(int section, Qt::Orientation orientation, int 
     const QStringList& texts = across ? m_columns.texts : m_rows.texts;
     if (role != Qt::DisplayRole || section < 0 || section >= texts.size()) return {};
     const Column column = across ? m_across : m_down;
-    return keyOf(column).degree || column == Ranked::Zero ? title(column) + u' ' + texts[section]
-                                                          : texts[section];
+    return isDegree(column) || column == Ranked::Zero ? title(column) + u' ' + texts[section]
+                                                      : texts[section];
 }
 
 }  // namespace piper::ui

@@ -16,7 +16,7 @@ namespace piper::ui {
 class HeatMapModel : public QAbstractTableModel {
     Q_OBJECT
 public:
-    using Column = RankedPlansModel::Column;
+    using Column = RankedPlans::Column;
     enum Role {
         ShareRole = Qt::UserRole,  ///< from the worst cell (0) to the best (1); invalid when empty
         PlanRole                   ///< row of the ranked plans; -1 when empty
@@ -63,8 +63,8 @@ private:
     [[nodiscard]] QString valueText(Column column, double value) const;
 
     const RankedPlansModel& m_plans;
-    Column m_down = RankedPlansModel::Ep, m_across = RankedPlansModel::Pp;
-    Column m_measure = RankedPlansModel::Mfu;
+    Column m_down = RankedPlans::Ep, m_across = RankedPlans::Pp;
+    Column m_measure = RankedPlans::Mfu;
     Axis m_rows, m_columns;
     std::vector<Cell> m_cells;  ///< [rows, columns]
     double m_worst = 0.0, m_best = 0.0;

@@ -49,9 +49,11 @@ QString ShownRun::label() const {
                : kind + QStringLiteral(" · ") + text(run->name);
 }
 
-double PairViewModel::numRanks() const {
-    return static_cast<double>(
-        std::max<std::size_t>(1, std::min(m_first.run->ranks.size(), m_second.run->ranks.size())));
+ComparedRuns PairViewModel::compared() const {
+    if (m_comparison == nullptr) return {};
+    const std::size_t ranks = std::min(m_first.run->ranks.size(), m_second.run->ranks.size());
+    return {m_comparison, static_cast<double>(std::max<std::size_t>(1, ranks)), m_first.label(),
+            m_second.label()};
 }
 
 ShownRun shownRun(Run run) {

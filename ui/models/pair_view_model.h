@@ -22,6 +22,13 @@ struct ShownRun {
     [[nodiscard]] QString label() const;
 };
 
+/// Two runs beside each other.
+struct ComparedRuns {
+    std::shared_ptr<const Comparison> comparison;  ///< null where there are not two
+    double num_ranks = 1.0;                        ///< at least so many in both; at least 1
+    QString a = QStringLiteral("A"), b = QStringLiteral("B");
+};
+
 /// The two runs of the timeline and compare pages, A above B. A is the modelled run of B's own plan
 /// unless another is chosen; without a measured run A is the model of the current plan.
 class PairViewModel : public QObject {
@@ -34,8 +41,7 @@ public:
     [[nodiscard]] const ShownRun& second() const { return m_second; }
     /// Null unless both runs are there.
     [[nodiscard]] const Comparison* comparison() const { return m_comparison.get(); }
-    /// Of both runs there are at least so many ranks; at least 1. For two runs.
-    [[nodiscard]] double numRanks() const;
+    [[nodiscard]] ComparedRuns compared() const;
     [[nodiscard]] const QString& status() const { return m_status; }
 
     /// Names of runs in the workspace; an empty `a` takes the model of b's plan, an empty `b`

@@ -14,26 +14,26 @@ namespace {
 
 struct ColumnKey {
     const char* key;
-    int column;
+    RankedPlans::Column column;
     double scale;
 };
 constexpr double kPercent = 100.0, kPerGiB = 1.0 / (1024.0 * 1024.0 * 1024.0);
 constexpr auto kKeys = std::to_array<ColumnKey>({
-    {"rank", RankedPlansModel::Rank, 1.0},
-    {"mfu", RankedPlansModel::Mfu, kPercent},
-    {"step", RankedPlansModel::Step, 1.0},
-    {"tokens", RankedPlansModel::Tokens, 1.0},
-    {"memory", RankedPlansModel::Memory, kPerGiB},
-    {"bubble", RankedPlansModel::Bubble, kPercent},
-    {"exposed", RankedPlansModel::Exposed, kPercent},
-    {"tp", RankedPlansModel::Tp, 1.0},
-    {"cp", RankedPlansModel::Cp, 1.0},
-    {"pp", RankedPlansModel::Pp, 1.0},
-    {"vpp", RankedPlansModel::Vpp, 1.0},
-    {"ep", RankedPlansModel::Ep, 1.0},
-    {"dp", RankedPlansModel::Dp, 1.0},
-    {"micro", RankedPlansModel::Micro, 1.0},
-    {"zero", RankedPlansModel::Zero, 1.0},
+    {"rank", RankedPlans::Rank, 1.0},
+    {"mfu", RankedPlans::Mfu, kPercent},
+    {"step", RankedPlans::Step, 1.0},
+    {"tokens", RankedPlans::Tokens, 1.0},
+    {"memory", RankedPlans::Memory, kPerGiB},
+    {"bubble", RankedPlans::Bubble, kPercent},
+    {"exposed", RankedPlans::Exposed, kPercent},
+    {"tp", RankedPlans::Tp, 1.0},
+    {"cp", RankedPlans::Cp, 1.0},
+    {"pp", RankedPlans::Pp, 1.0},
+    {"vpp", RankedPlans::Vpp, 1.0},
+    {"ep", RankedPlans::Ep, 1.0},
+    {"dp", RankedPlans::Dp, 1.0},
+    {"micro", RankedPlans::Micro, 1.0},
+    {"zero", RankedPlans::Zero, 1.0},
 });
 
 QString knownKeys() {
@@ -65,13 +65,15 @@ bool PlansFilterModel::Condition::holds(double number) const {
 }
 
 PlansFilterModel::PlansFilterModel(RankedPlansModel& plans, QObject* parent)
-    : QSortFilterProxyModel(parent), m_plans(plans) {
-    setSourceModel(&plans);
+    : QAbstractTableModel(parent), m_plans(plans) {
     // Rows of another search are others.
     connect(&plans, &QAbstractItemModel::modelReset, this, [this] {
         m_brushed.reset();
+        sortRows();
         filterChanged();
     });
+    sortRows();
+    filterRows();
 }
 
 QString PlansFilterModel::read(const QString& word, std::vector<Condition>& conditions,
@@ -116,36 +118,89 @@ void PlansFilterModel::setBrushed(std::optional<std::set<int>> rows) {
     filterChanged();
 }
 
+void PlansFilterModel::sortRows() {
+    const std::vector<double>& keys = m_plans.plans().numbers(m_column);
+    m_sorted = rowsSortedBy(
+        keys.size(), [&keys](std::size_t row) { return keys[row]; },
+        m_order == Qt::DescendingOrder);
+}
+
+void PlansFilterModel::filterRows() {
+    const RankedPlans& plans = m_plans.plans();
+    std::vector<bool> holds = plans.saying(m_words);
+    for (const Condition& c : m_conditions) {
+        const std::vector<double>& numbers = plans.numbers(c.column);
+        for (std::size_t row = 0; row < plans.size(); ++row)
+            holds[row] = holds[row] && c.holds(numbers[row]);
+    }
+    if (m_brushed) {
+        std::vector<bool> brushed(plans.size());
+        for (const int row : *m_brushed)
+            if (static_cast<std::size_t>(row) < plans.size())
+                brushed[static_cast<std::size_t>(row)] = true;
+        for (std::size_t row = 0; row < plans.size(); ++row)
+            holds[row] = holds[row] && brushed[row];
+    }
+    m_shown.clear();
+    m_row_of.assign(plans.size(), -1);
+    for (const int plan : m_sorted) {
+        if (!holds[static_cast<std::size_t>(plan)]) continue;
+        m_row_of[static_cast<std::size_t>(plan)] = static_cast<int>(m_shown.size());
+        m_shown.push_back(plan);
+    }
+}
+
 void PlansFilterModel::filterChanged() {
-    invalidateFilter();
+    beginResetModel();
+    filterRows();
+    endResetModel();
     Q_EMIT shownChanged();
 }
 
+void PlansFilterModel::sort(int column, Qt::SortOrder order) {
+    if (column < 0) return;
+    Q_EMIT layoutAboutToBeChanged({}, VerticalSortHint);
+    const QModelIndexList before = persistentIndexList();
+    std::vector<int> plans;
+    for (const QModelIndex& index : before) plans.push_back(planRow(index.row()));
+    m_column = column;
+    m_order = order;
+    sortRows();
+    filterRows();
+    QModelIndexList after;
+    for (qsizetype i = 0; i < before.size(); ++i)
+        after << index(rowOf(plans[static_cast<std::size_t>(i)]), before[i].column());
+    changePersistentIndexList(before, after);
+    Q_EMIT layoutChanged({}, VerticalSortHint);
+}
+
 std::vector<int> PlansFilterModel::shownRows() const {
-    std::vector<int> out;
-    for (int row = 0; row < rowCount(); ++row) out.push_back(mapToSource(index(row, 0)).row());
+    std::vector<int> out = m_shown;
     std::ranges::sort(out);
     return out;
 }
 
-bool PlansFilterModel::contains(int row, const QString& word) const {
-    for (const int column :
-         {RankedPlansModel::Schedule, RankedPlansModel::Recompute, RankedPlansModel::Limit})
-        if (m_plans.cellText(row, column).contains(word, Qt::CaseInsensitive)) return true;
-    return false;
+int PlansFilterModel::rowOf(int plan) const {
+    return plan < 0 || static_cast<std::size_t>(plan) >= m_row_of.size()
+               ? -1
+               : m_row_of[static_cast<std::size_t>(plan)];
 }
 
-bool PlansFilterModel::filterAcceptsRow(int row, const QModelIndex&) const {
-    if (m_brushed && !m_brushed->contains(row)) return false;
-    return std::ranges::all_of(
-               m_conditions,
-               [&](const Condition& c) { return c.holds(m_plans.number(row, c.column)); }) &&
-           std::ranges::all_of(m_words, [&](const QString& word) { return contains(row, word); });
+int PlansFilterModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : static_cast<int>(m_shown.size());
 }
 
-/// Straight from the numbers: through QVariant a hundred thousand rows would take a second.
-bool PlansFilterModel::lessThan(const QModelIndex& left, const QModelIndex& right) const {
-    return m_plans.number(left.row(), left.column()) < m_plans.number(right.row(), right.column());
+int PlansFilterModel::columnCount(const QModelIndex& parent) const {
+    return m_plans.columnCount(parent);
+}
+
+QVariant PlansFilterModel::data(const QModelIndex& index, int role) const {
+    return index.isValid() ? m_plans.data(m_plans.index(planRow(index.row()), index.column()), role)
+                           : QVariant();
+}
+
+QVariant PlansFilterModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    return m_plans.headerData(section, orientation, role);
 }
 
 }  // namespace piper::ui

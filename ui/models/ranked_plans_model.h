@@ -2,10 +2,10 @@
 #pragma once
 
 #include <QAbstractTableModel>
-#include <array>
+#include <memory>
 #include <vector>
 
-#include "core/search/search.h"
+#include "ui/models/ranked_plans.h"
 
 namespace piper::ui {
 
@@ -13,39 +13,22 @@ namespace piper::ui {
 class RankedPlansModel : public QAbstractTableModel {
     Q_OBJECT
 public:
-    enum Column {
-        Rank,
-        Mfu,
-        Step,
-        Tokens,
-        Memory,
-        Bubble,
-        Exposed,
-        Tp,
-        Cp,
-        Pp,
-        Vpp,
-        Ep,
-        Dp,
-        Micro,
-        Zero,
-        Schedule,
-        Recompute,
-        Limit,
-        ColumnCount
-    };
+    using Column = RankedPlans::Column;
 
     using QAbstractTableModel::QAbstractTableModel;
 
-    void setPlans(std::vector<RankedPlan> plans);
+    void setPlans(std::shared_ptr<const RankedPlans> plans);
+    [[nodiscard]] const RankedPlans& plans() const { return *m_plans; }
+    [[nodiscard]] std::shared_ptr<const RankedPlans> sharedPlans() const { return m_plans; }
     [[nodiscard]] const RankedPlan& planAt(int row) const {
-        return m_plans[static_cast<std::size_t>(row)];
+        return plans()[static_cast<std::size_t>(row)];
     }
-    /// What a cell is sorted by, in the unit of core; and what it says.
     [[nodiscard]] double number(int row, int column) const {
-        return m_numbers[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
+        return plans().number(static_cast<std::size_t>(row), column);
     }
-    [[nodiscard]] QString cellText(int row, int column) const;
+    [[nodiscard]] QString cellText(int row, int column) const {
+        return plans().cellText(static_cast<std::size_t>(row), column);
+    }
 
     [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
     [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
@@ -54,8 +37,7 @@ public:
                                       int role) const override;
 
 private:
-    std::vector<RankedPlan> m_plans;
-    std::vector<std::array<double, ColumnCount>> m_numbers;  ///< of every cell: sorting asks often
+    std::shared_ptr<const RankedPlans> m_plans = std::make_shared<const RankedPlans>();
 };
 
 /// Why the other layouts lost.

@@ -34,17 +34,18 @@ ReportTable cardTable(const QString& title, const std::vector<CardRow>& rows) {
     return out;
 }
 
-ReportSection summarySection(const Workbench& workbench, const Prediction& p) {
+ReportSection summarySection(const ReportSource& source) {
+    const Prediction& p = source.prediction;
     ReportSection out{QStringLiteral("In short"), {bottleneckText(p)}, {}, {}};
     ReportTable table{{},
                       {QStringLiteral("What"), QStringLiteral("Predicted"), QStringLiteral("Range"),
                        QStringLiteral("Rests on"), QStringLiteral("Meaning")},
                       {},
                       5};
-    for (const Metric& m : planMetrics(workbench.plan.plan(), p))
+    for (const Metric& m : planMetrics(*source.plan, p))
         table.rows.push_back({m.label, m.value, m.detail, m.evidence, m.definition});
     out.tables.push_back(std::move(table));
-    out.paragraphs << (workbench.plan.mode() == PredictMode::Simulated
+    out.paragraphs << (source.mode == PredictMode::Simulated
                            ? QStringLiteral("Times are those of the simulated schedule.")
                            : QStringLiteral("Times are those of the closed form."));
     for (const std::string& warning : p.warnings)
@@ -144,42 +145,40 @@ ReportSection ranksSection() {
             {}};
 }
 
-ReportSection pinsSection(const PinnedPlansModel& pins) {
-    ReportSection out{QStringLiteral("Plans beside it"), {}, {}, {}};
+ReportTable pinsTable(const PinnedPlansModel& pins) {
+    if (pins.numPins() == 0) return {};
     ReportTable table = tableOf(pins, {});
     table.head.prepend(QStringLiteral("What"));
     for (std::size_t row = 0; row < table.rows.size(); ++row)
         table.rows[row].prepend(
             pins.headerData(static_cast<int>(row), Qt::Vertical, Qt::DisplayRole).toString());
-    out.tables.push_back(std::move(table));
-    return out;
+    return table;
 }
 
-ReportSection searchSection(SearchViewModel& search) {
+ReportSection searchSection(const ReportSource& source) {
+    RankedPlansModel model;
+    model.setPlans(source.plans);
     ReportSection out{
         QStringLiteral("The search"),
-        {search.status()},
+        {source.search_status},
         {QStringLiteral("pareto")},
-        {tableOf(
-             search.plans(),
-             QStringLiteral("The best %1").arg(std::min(kShownPlans, search.plans().rowCount())),
-             kShownPlans),
-         tableOf(search.rejections(), QStringLiteral("Why others lost"))}};
+        {tableOf(model, QStringLiteral("The best %1").arg(std::min(kShownPlans, model.rowCount())),
+                 kShownPlans),
+         source.rejections}};
     out.tables.back().numbers_from = RejectionsModel::ColumnCount;
     // What does not fit the page is in plans.csv.
     ReportTable& best = out.tables.front();
-    const auto keep = [](QStringList& cells) { cells = cells.mid(0, RankedPlansModel::Recompute); };
+    const auto keep = [](QStringList& cells) { cells = cells.mid(0, RankedPlans::Recompute); };
     keep(best.head);
     for (QStringList& row : best.rows) keep(row);
     return out;
 }
 
-ReportSection compareSection(const PairViewModel& pair) {
+ReportSection compareSection(const ComparedRuns& runs) {
     ComparisonModel model;
-    model.setComparison(pair.comparison(), pair.numRanks());
-    model.setNames(pair.first().label(), pair.second().label());
+    model.setRuns(runs);
     ReportSection out{QStringLiteral("Against a run"),
-                      {attributionText(pair.comparison()->attribution)},
+                      {attributionText(runs.comparison->attribution)},
                       {QStringLiteral("compare")},
                       {tableOf(model, {})}};
     out.tables.front().numbers_from = ComparisonModel::A;
@@ -294,32 +293,44 @@ ReportTable tableOf(const QAbstractItemModel& model, const QString& title, int m
     return out;
 }
 
-Result<Report> planReport(Workbench& workbench, const QDateTime& made) {
+Result<ReportSource> reportSource(Workbench& workbench, const QDateTime& made) {
     const PlanViewModel& plan = workbench.plan;
     if (!plan.hasPlan() || plan.prediction() == nullptr)
         return fail(ErrorCode::RuleBroken, "there is no prediction to report: {}",
                     !plan.hasPlan()             ? std::string("no plan is open")
                     : plan.violations().empty() ? plan.fault().toStdString()
                                                 : plan.violations().front().message);
-    PIPER_ASSIGN(Roofline found, roofline(plan.plan()));
-    const Prediction& p = *plan.prediction();
+    ReportSource out;
+    out.made = made;
+    out.plan = plan.sharedPlan();
+    out.prediction = *plan.prediction();
+    out.mode = plan.mode();
+    out.pins = pinsTable(workbench.pinned);
+    SearchViewModel& search = workbench.search;
+    out.search_status = search.status();
+    out.plans = search.plans().sharedPlans();
+    out.rejections = tableOf(search.rejections(), QStringLiteral("Why others lost"));
+    out.compared = workbench.pair.compared();
+    return out;
+}
+
+Result<Report> planReport(const ReportSource& source) {
+    PIPER_ASSIGN(Roofline found, roofline(*source.plan));
+    const Prediction& p = source.prediction;
     Report out;
     out.title = QStringLiteral("%1 on %2")
-                    .arg(text(plan.plan().model.name), text(plan.plan().cluster.name));
-    out.subtitle = QStringLiteral("Plan report of %1, Piper Workbench %2")
-                       .arg(made.toString(Qt::ISODate), QCoreApplication::applicationVersion());
-    out.files = reportFiles(workbench, p, found);
-    out.sections = {summarySection(workbench, p),
-                    planSection(plan.plan()),
-                    memorySection(p),
-                    timeSection(p),
-                    rooflineSection(found),
-                    ranksSection()};
-    if (workbench.pinned.numPins() > 0) out.sections.push_back(pinsSection(workbench.pinned));
-    if (workbench.search.plans().rowCount() > 0)
-        out.sections.push_back(searchSection(workbench.search));
-    if (workbench.pair.comparison() != nullptr)
-        out.sections.push_back(compareSection(workbench.pair));
+                    .arg(text(source.plan->model.name), text(source.plan->cluster.name));
+    out.subtitle =
+        QStringLiteral("Plan report of %1, Piper Workbench %2")
+            .arg(source.made.toString(Qt::ISODate), QCoreApplication::applicationVersion());
+    out.files = reportFiles(source, found);
+    out.sections = {summarySection(source), planSection(*source.plan), memorySection(p),
+                    timeSection(p),         rooflineSection(found),    ranksSection()};
+    if (!source.pins.rows.empty())
+        out.sections.push_back({QStringLiteral("Plans beside it"), {}, {}, {source.pins}});
+    if (source.plans->size() > 0) out.sections.push_back(searchSection(source));
+    if (source.compared.comparison != nullptr)
+        out.sections.push_back(compareSection(source.compared));
     out.sections.push_back(filesSection(out));
     out.roofline = std::move(found);
     return out;

@@ -48,9 +48,24 @@ struct Report {
     std::vector<ExportedFile> files;  ///< tables as CSV with plain numbers, and the plan itself
 };
 
-/// The plan at hand with its prediction and roofline; the pinned plans, the search and the compared
-/// runs where there are any. Errors: RuleBroken while nothing is predicted.
-[[nodiscard]] Result<Report> planReport(Workbench& workbench, const QDateTime& made);
+/// What a report is made of: the plan at hand with its prediction; the pinned plans, the search and
+/// the compared runs where there are any.
+struct ReportSource {
+    QDateTime made;
+    std::shared_ptr<const Plan> plan;
+    Prediction prediction;
+    PredictMode mode = PredictMode::ClosedForm;
+    ReportTable pins;
+    QString search_status;
+    std::shared_ptr<const RankedPlans> plans;
+    ReportTable rejections;
+    ComparedRuns compared;
+};
+/// For the window's thread. Errors: RuleBroken while nothing is predicted.
+[[nodiscard]] Result<ReportSource> reportSource(Workbench& workbench, const QDateTime& made);
+
+/// Everything but the pictures. For the executor. Errors: those of roofline().
+[[nodiscard]] Result<Report> planReport(const ReportSource& source);
 
 /// The report as one page. `attributes`: those of a picture's <img> that say what it shows and how
 /// large.

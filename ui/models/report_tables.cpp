@@ -113,42 +113,43 @@ ExportedFile ranksFile(const Plan& plan) {
     return csv.file("ranks.csv");
 }
 
-ExportedFile plansFile(const RankedPlansModel& plans) {
-    CsvText csv({"rank", "mfu", "step_seconds", "tokens_per_second_per_device", "peak_bytes",
-                 "bubble_fraction", "exposed_share", "tp", "cp", "pp", "vpp", "ep", "dp",
-                 "micro_batch_size", "zero_stage", "schedule", "recompute"});
-    for (int row = 0; row < plans.rowCount(); ++row) {
+ExportedFile plansFile(const RankedPlans& plans) {
+    std::vector<std::string> head;
+    for (int column = 0; column < RankedPlans::Limit; ++column)
+        head.emplace_back(columnKey(static_cast<RankedPlans::Column>(column)));
+    CsvText csv(head);
+    for (std::size_t row = 0; row < plans.size(); ++row) {
         std::vector<std::string> cells;
-        for (int column = 0; column < RankedPlansModel::Schedule; ++column)
-            cells.push_back(plain(plans.number(row, column)));
-        const Plan& plan = plans.planAt(row).plan;
-        cells.emplace_back(toText(plan.schedule));
-        cells.emplace_back(toText(plan.recompute.granularity));
+        for (int column = 0; column < RankedPlans::Limit; ++column)
+            cells.push_back(isText(static_cast<RankedPlans::Column>(column))
+                                ? plans.cellText(row, column).toStdString()
+                                : plain(plans.number(row, column)));
         csv.add(cells);
     }
     return csv.file("plans.csv");
 }
 
-ExportedFile comparisonFile(const PairViewModel& pair) {
+ExportedFile comparisonFile(const ComparedRuns& runs) {
     CsvText csv({"quantity", "key", "a", "b"});
-    for (const CompareTopic topic : {CompareTopic::Time, CompareTopic::Memory, CompareTopic::Flops,
-                                     CompareTopic::Bytes, CompareTopic::Bandwidth})
-        for (const ComparisonRow& row : topicRows(*pair.comparison(), topic, pair.numRanks()))
+    for (const CompareTopic topic : kCompareTopics)
+        for (const ComparisonRow& row : topicRows(*runs.comparison, topic, runs.num_ranks))
             csv.add({topicTitle(topic).toStdString(), row.key, plain(row.a), plain(row.b)});
     return csv.file("comparison.csv");
 }
 
 }  // namespace
 
-std::vector<ExportedFile> reportFiles(Workbench& workbench, const Prediction& prediction,
-                                      const Roofline& roofline) {
-    const Plan& plan = workbench.plan.plan();
-    std::vector<ExportedFile> out = {metricsFile(prediction), memoryFile(prediction.memory),
-                                     phasesFile(prediction),  rooflineFile(roofline),
-                                     ranksFile(plan),         {"plan.json", {}, false}};
+std::vector<ExportedFile> reportFiles(const ReportSource& source, const Roofline& roofline) {
+    const Plan& plan = *source.plan;
+    std::vector<ExportedFile> out = {metricsFile(source.prediction),
+                                     memoryFile(source.prediction.memory),
+                                     phasesFile(source.prediction),
+                                     rooflineFile(roofline),
+                                     ranksFile(plan),
+                                     {"plan.json", {}, false}};
     out.back().content = writePlan(plan).dump(2) + "\n";
-    if (workbench.search.plans().rowCount() > 0) out.push_back(plansFile(workbench.search.plans()));
-    if (workbench.pair.comparison() != nullptr) out.push_back(comparisonFile(workbench.pair));
+    if (source.plans->size() > 0) out.push_back(plansFile(*source.plans));
+    if (source.compared.comparison != nullptr) out.push_back(comparisonFile(source.compared));
     return out;
 }
 

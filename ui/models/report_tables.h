@@ -3,16 +3,13 @@
 
 #include <vector>
 
-#include "core/export/export.h"
-#include "core/predict/roofline.h"
-#include "ui/models/workbench.h"
+#include "ui/models/report.h"
 
 // Shared by the sources of a report; not for others.
 namespace piper::ui {
 
 /// The numbers behind a report as files: CSV with plain numbers and units in the header, plan.json.
-[[nodiscard]] std::vector<ExportedFile> reportFiles(Workbench& workbench,
-                                                    const Prediction& prediction,
+[[nodiscard]] std::vector<ExportedFile> reportFiles(const ReportSource& source,
                                                     const Roofline& roofline);
 
 }  // namespace piper::ui

@@ -85,19 +85,25 @@ void SearchViewModel::start(const Plan& base, std::vector<std::string> fixed, Ob
     m_running = true;
     m_fraction = 0.0;
     m_status = QStringLiteral("Searching…");
-    m_executor.submit(kTopic, Executor::Lane::Long,
-                      [space = std::move(space), parallel_for = m_parallel_for,
-                       this](const Executor::Context& context) -> Executor::OnWindow {
-                          auto result = std::make_shared<Result<SearchResult>>(
-                              runSearch(space, parallel_for, context, [&](const SearchProgress& p) {
-                                  const double best =
-                                      p.best != nullptr ? p.best->prediction.mfu : 0.0;
-                                  context.post([this, done = p.done, total = p.total, best] {
-                                      progress(done, total, best);
-                                  });
-                              }));
-                          return [result, this] { finish(std::move(*result)); };
-                      });
+    m_executor.submit(
+        kTopic, Executor::Lane::Long,
+        [space = std::move(space), parallel_for = m_parallel_for,
+         this](const Executor::Context& context) -> Executor::OnWindow {
+            const auto find = [&]() -> Result<Found> {
+                PIPER_ASSIGN(SearchResult result,
+                             runSearch(space, parallel_for, context, [&](const SearchProgress& p) {
+                                 const double best =
+                                     p.best != nullptr ? p.best->prediction.mfu : 0.0;
+                                 context.post([this, done = p.done, total = p.total, best] {
+                                     progress(done, total, best);
+                                 });
+                             }));
+                auto plans = std::make_shared<const RankedPlans>(std::exchange(result.plans, {}));
+                return Found{std::move(result), std::move(plans)};
+            };
+            auto found = std::make_shared<Result<Found>>(find());
+            return [found, this] { finish(std::move(*found)); };
+        });
     Q_EMIT changed();
 }
 
@@ -118,22 +124,23 @@ void SearchViewModel::progress(std::int64_t done, std::int64_t total, double bes
     Q_EMIT changed();
 }
 
-void SearchViewModel::finish(Result<SearchResult> result) {
+void SearchViewModel::finish(Result<Found> found) {
     m_running = false;
     m_fraction = 1.0;
-    if (!result.ok()) {
-        m_status = errorText(result.error());
+    if (!found.ok()) {
+        m_status = errorText(found.error());
         Q_EMIT changed();
         return;
     }
+    SearchResult& result = found->result;
     m_status = QStringLiteral("%1 plans evaluated in %2, %3 feasible, the best %4 shown.")
-                   .arg(countText(static_cast<double>(result->evaluated)),
-                        secondsText(Seconds(result->seconds)),
-                        countText(static_cast<double>(result->feasible)),
-                        countText(static_cast<double>(result->plans.size())));
+                   .arg(countText(static_cast<double>(result.evaluated)),
+                        secondsText(Seconds(result.seconds)),
+                        countText(static_cast<double>(result.feasible)),
+                        countText(static_cast<double>(found->plans->size())));
     m_space = m_asked;
-    m_plans.setPlans(std::move(result->plans));
-    m_rejections.setRejections(std::move(result->rejections));
+    m_plans.setPlans(std::move(found->plans));
+    m_rejections.setRejections(std::move(result.rejections));
     Q_EMIT changed();
 }
 

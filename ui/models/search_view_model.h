@@ -44,7 +44,11 @@ Q_SIGNALS:
 
 private:
     void progress(std::int64_t done, std::int64_t total, double best_mfu);
-    void finish(Result<SearchResult> result);
+    struct Found {
+        SearchResult result;  ///< without its plans
+        std::shared_ptr<const RankedPlans> plans;
+    };
+    void finish(Result<Found> found);
 
     Executor& m_executor;
     ParallelFor m_parallel_for = sequentialFor();

@@ -10,6 +10,7 @@
 #include "ui/models/pinned_plans_model.h"
 #include "ui/models/plan_view_model.h"
 #include "ui/models/preferences.h"
+#include "ui/models/roofline_view_model.h"
 #include "ui/models/runs_view_model.h"
 #include "ui/models/schedule_view_model.h"
 #include "ui/models/search_view_model.h"
@@ -31,6 +32,7 @@ struct Workbench {
           sessions(executor, std::move(store)),
           plan(executor),
           pinned(plan),
+          roofline(executor, plan),
           search(executor),
           curves(executor),
           schedule(executor, plan),
@@ -46,6 +48,7 @@ struct Workbench {
     SessionsViewModel sessions;
     PlanViewModel plan;
     PinnedPlansModel pinned;
+    RooflineViewModel roofline;
     SearchViewModel search;
     CurvesViewModel curves;
     ScheduleViewModel schedule;

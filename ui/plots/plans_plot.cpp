@@ -5,7 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "ui/models/model_card.h"
 #include "ui/models/phase_colours.h"
+#include "ui/models/text_format.h"
 #include "ui/plots/qcustomplot_include.h"
 
 namespace piper::ui {
@@ -55,18 +57,25 @@ void PlansPlot::applyPalette() {
     plot().selectionRect()->setBrush(area);
 }
 
-void PlansPlot::fillGraph(int graph, const std::vector<int>& rows) {
-    QVector<double> x, y;
-    for (const int row : rows) {
-        x << m_points[static_cast<std::size_t>(row)].memory_gib;
-        y << m_points[static_cast<std::size_t>(row)].mfu_percent;
-    }
-    plot().graph(graph)->setData(x, y);
+std::pair<double, double> PlansPlot::placeOf(int row) const {
+    const auto at = static_cast<std::size_t>(row);
+    return {inGiB(Bytes(m_plans->number(at, RankedPlans::Memory))),
+            100.0 * m_plans->number(at, RankedPlans::Mfu)};
 }
 
-void PlansPlot::setPoints(std::vector<Point> points) {
-    m_points = std::move(points);
-    std::vector<int> all(m_points.size());
+void PlansPlot::fillGraph(int graph, const std::vector<int>& rows) {
+    QVector<QCPGraphData> data;
+    data.reserve(static_cast<qsizetype>(rows.size()));
+    for (const int row : rows) {
+        const auto [memory, mfu] = placeOf(row);
+        data << QCPGraphData(memory, mfu);
+    }
+    plot().graph(graph)->data()->set(data);
+}
+
+void PlansPlot::setPlans(std::shared_ptr<const RankedPlans> plans) {
+    m_plans = std::move(plans);
+    std::vector<int> all(m_plans->size());
     std::iota(all.begin(), all.end(), 0);
     fillGraph(kAll, all);
     setFrontier();
@@ -79,46 +88,44 @@ void PlansPlot::setPoints(std::vector<Point> points) {
 
 /// From little memory to much, each with more MFU than all before it.
 void PlansPlot::setFrontier() {
-    std::vector<int> order(m_points.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [this](int i) {
-        const Point& p = m_points[static_cast<std::size_t>(i)];
-        return std::pair(p.memory_gib, -p.mfu_percent);
-    });
     std::vector<int> best;
-    for (const int row : order)
-        if (best.empty() || m_points[static_cast<std::size_t>(row)].mfu_percent >
-                                m_points[static_cast<std::size_t>(best.back())].mfu_percent)
-            best.push_back(row);
+    for (const int row : rowsSortedBy(
+             m_plans->size(),
+             [this](std::size_t i) { return m_plans->number(i, RankedPlans::Memory); }, false)) {
+        const auto [memory, mfu] = placeOf(row);
+        if (!best.empty() && mfu <= placeOf(best.back()).second) continue;
+        if (!best.empty() && memory == placeOf(best.back()).first) best.pop_back();
+        best.push_back(row);
+    }
     fillGraph(kFrontier, best);
 }
 
 void PlansPlot::setShown(const std::vector<int>& rows) {
     m_shown = rows;
     std::erase_if(m_shown,
-                  [this](int row) { return static_cast<std::size_t>(row) >= m_points.size(); });
+                  [this](int row) { return static_cast<std::size_t>(row) >= m_plans->size(); });
     fillGraph(kShown, m_shown);
     plot().replot(QCustomPlot::rpQueuedReplot);
 }
 
 void PlansPlot::setCurrent(int row) {
-    if (row < 0 || static_cast<std::size_t>(row) >= m_points.size())
+    if (row < 0 || static_cast<std::size_t>(row) >= m_plans->size())
         plot().graph(kCurrent)->data()->clear();
     else
         fillGraph(kCurrent, {row});
     plot().replot(QCustomPlot::rpQueuedReplot);
 }
 
-QPointF PlansPlot::pixelOf(const Point& point) const {
-    const QCustomPlot& p = plot();
-    return {p.xAxis->coordToPixel(point.memory_gib), p.yAxis->coordToPixel(point.mfu_percent)};
+QPointF PlansPlot::pixelOf(int row) const {
+    const auto [memory, mfu] = placeOf(row);
+    return {plot().xAxis->coordToPixel(memory), plot().yAxis->coordToPixel(mfu)};
 }
 
 int PlansPlot::pointAt(const QPoint& position) const {
     int best = -1;
     double nearest = kReach;
     for (const int row : m_shown) {
-        const QPointF away = pixelOf(m_points[static_cast<std::size_t>(row)]) - position;
+        const QPointF away = pixelOf(row) - position;
         const double distance = std::hypot(away.x(), away.y());
         if (distance >= nearest) continue;
         nearest = distance;
@@ -138,8 +145,8 @@ void PlansPlot::released(const QRect& area) {
         return;
     }
     std::set<int> rows;
-    for (std::size_t i = 0; i < m_points.size(); ++i)
-        if (QRectF(normal).contains(pixelOf(m_points[i]))) rows.insert(static_cast<int>(i));
+    for (int row = 0; row < static_cast<int>(m_plans->size()); ++row)
+        if (QRectF(normal).contains(pixelOf(row))) rows.insert(row);
     if (rows.empty())
         Q_EMIT cleared();
     else
@@ -148,7 +155,10 @@ void PlansPlot::released(const QRect& area) {
 
 QString PlansPlot::hoverText(const QPoint& position) const {
     const int row = pointAt(position);
-    return row < 0 ? QString() : m_points[static_cast<std::size_t>(row)].text;
+    if (row < 0) return {};
+    const RankedPlan& plan = (*m_plans)[static_cast<std::size_t>(row)];
+    return layoutText(plan.plan) + u'\n' + percentText(plan.prediction.mfu) +
+           QStringLiteral(" MFU, ") + bytesText(plan.prediction.memory.peak);
 }
 
 }  // namespace piper::ui

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <memory>
 #include <set>
 #include <vector>
 
+#include "ui/models/ranked_plans.h"
 #include "ui/plots/plot_frame.h"
 
 namespace piper::ui {
@@ -14,14 +16,9 @@ namespace piper::ui {
 class PlansPlot : public PlotFrame {
     Q_OBJECT
 public:
-    struct Point {
-        double memory_gib = 0.0, mfu_percent = 0.0;
-        QString text;  ///< for the hover
-    };
-
     explicit PlansPlot(QWidget* parent);
 
-    void setPoints(std::vector<Point> points);
+    void setPlans(std::shared_ptr<const RankedPlans> plans);
     /// The others are drawn faintly.
     void setShown(const std::vector<int>& rows);
     /// -1 for none.
@@ -40,11 +37,13 @@ private:
     void released(const QRect& area);
     /// The nearest shown point within a few pixels; -1 without one.
     [[nodiscard]] int pointAt(const QPoint& position) const;
-    [[nodiscard]] QPointF pixelOf(const Point& point) const;
+    /// GiB, percent.
+    [[nodiscard]] std::pair<double, double> placeOf(int row) const;
+    [[nodiscard]] QPointF pixelOf(int row) const;
     void setFrontier();
     void fillGraph(int graph, const std::vector<int>& rows);
 
-    std::vector<Point> m_points;
+    std::shared_ptr<const RankedPlans> m_plans = std::make_shared<const RankedPlans>();
     std::vector<int> m_shown;
 };
 

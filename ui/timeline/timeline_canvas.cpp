@@ -2,6 +2,7 @@
 #include "ui/timeline/timeline_canvas.h"
 
 #include <QKeyEvent>
+#include <QMetaMethod>
 #include <QMouseEvent>
 #include <QWheelEvent>
 #include <algorithm>
@@ -186,6 +187,11 @@ void TimelineCanvas::pinAt(const PaintedStrip* strip) {
     if (strip == nullptr) return;
     RowLayout& layout = m_layouts[strip->pane];
     layout.togglePin(layout.strips()[strip->strip].rows.front());
+}
+
+bool TimelineCanvas::offers(TimelineCommand command) const {
+    return command != TimelineCommand::Search ||
+           isSignalConnected(QMetaMethod::fromSignal(&TimelineCanvas::searchWanted));
 }
 
 void TimelineCanvas::perform(TimelineCommand command) {

@@ -44,6 +44,8 @@ public:
     /// The next event whose name holds `text`, from the chosen one or the left border on.
     void search(const QString& text, bool forward);
 
+    /// Whether something here does it: only a page with a search line searches.
+    [[nodiscard]] bool offers(TimelineCommand command) const;
     /// What its key does. Fold, pin and mark act where the pointer was last.
     void perform(TimelineCommand command);
     [[nodiscard]] bool showsHelp() const { return m_help; }

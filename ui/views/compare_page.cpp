@@ -84,8 +84,8 @@ void ComparePage::take() {
     if (comparison == nullptr) {
         m_sentence->setText(pair.status().isEmpty() ? QStringLiteral("Two runs are needed.")
                                                     : pair.status());
-        m_model.setComparison(nullptr, 1);
-        m_plots->setPair(pair);
+        m_model.setRuns({});
+        m_plots->setRuns({});
         m_legend->clear();
         return;
     }
@@ -95,10 +95,10 @@ void ComparePage::take() {
     for (const std::string& warning : comparison->warnings)
         sentence += QStringLiteral("\n⚠ ") + text(warning);
     m_sentence->setText(sentence);
-    m_model.setNames(pair.first().label(), pair.second().label());
-    m_model.setComparison(comparison, pair.numRanks());
+    const ComparedRuns compared = pair.compared();
+    m_model.setRuns(compared);
     m_table->resizeColumnsToContents();
-    m_plots->setPair(pair);
+    m_plots->setRuns(compared);
     showLegend();
 }
 

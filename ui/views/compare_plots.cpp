@@ -41,21 +41,21 @@ ComparePlots::ComparePlots(QWidget* parent) : QWidget(parent) {
     grid->setSpacing(kSpacing);
     for (std::size_t i = 0; i < m_plots.size(); ++i) {
         m_plots[i] = new GroupedBarsPlot(
-            topicTitle(kTopics[i]) + QStringLiteral(", ") + topicScope(kTopics[i]), this);
+            topicTitle(kPlotted[i]) + QStringLiteral(", ") + topicScope(kPlotted[i]), this);
         grid->addWidget(m_plots[i], static_cast<int>(i / 2), static_cast<int>(i % 2));
     }
 }
 
-void ComparePlots::setPair(const PairViewModel& pair) {
-    if (pair.comparison() == nullptr) {
-        for (GroupedBarsPlot* plot : m_plots) plot->setCategories({}, {});
-        return;
-    }
-    for (std::size_t i = 0; i < m_plots.size(); ++i) fill(i, *pair.comparison(), pair.numRanks());
+void ComparePlots::setRuns(const ComparedRuns& runs) {
+    for (std::size_t i = 0; i < m_plots.size(); ++i)
+        if (runs.comparison != nullptr)
+            fill(i, *runs.comparison, runs.num_ranks);
+        else
+            m_plots[i]->setCategories({}, {});
 }
 
 void ComparePlots::fill(std::size_t index, const Comparison& comparison, double ranks) {
-    const CompareTopic topic = kTopics[index];
+    const CompareTopic topic = kPlotted[index];
     const std::vector<ComparisonRow> rows = topicRows(comparison, topic, ranks);
     double largest = 0.0;
     for (const ComparisonRow& row : rows) largest = std::max({largest, row.a, row.b});

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "ui/models/comparison_model.h"
-#include "ui/models/pair_view_model.h"
 
 namespace piper::ui {
 
@@ -16,15 +15,15 @@ class ComparePlots : public QWidget {
     Q_OBJECT
 public:
     explicit ComparePlots(QWidget* parent = nullptr);
-    /// Empty while there are not two runs.
-    void setPair(const PairViewModel& pair);
+    /// Empty while there are not two.
+    void setRuns(const ComparedRuns& runs);
 
 private:
-    static constexpr std::array kTopics = {CompareTopic::Time, CompareTopic::Memory,
-                                           CompareTopic::Flops, CompareTopic::Bandwidth};
+    static constexpr std::array kPlotted = {CompareTopic::Time, CompareTopic::Memory,
+                                            CompareTopic::Flops, CompareTopic::Bandwidth};
     void fill(std::size_t index, const Comparison& comparison, double ranks);
 
-    std::array<GroupedBarsPlot*, kTopics.size()> m_plots{};
+    std::array<GroupedBarsPlot*, kPlotted.size()> m_plots{};
 };
 
 }  // namespace piper::ui

@@ -25,6 +25,7 @@ namespace piper::ui {
 namespace {
 
 constexpr std::size_t kShownPlans = 200;
+constexpr int kMeasuredRows = 50;  ///< for the widths of columns
 
 struct ObjectiveName {
     Objective objective;
@@ -53,7 +54,7 @@ ExplorePage::ExplorePage(Workbench& workbench, QWidget* parent)
     connect(&workbench.search, &SearchViewModel::answered, this,
             [this] { answer(m_workbench.search.whyNotText()); });
     connectPlot();
-    showPoints();
+    takePlans();
     take();
 }
 
@@ -82,7 +83,8 @@ QWidget* ExplorePage::makePlans() {
     m_plans = makeTable(m_filter, widget);
     m_plans->setObjectName(QStringLiteral("plans"));
     m_plans->setSortingEnabled(true);
-    m_plans->sortByColumn(RankedPlansModel::Rank, Qt::AscendingOrder);
+    m_plans->horizontalHeader()->setResizeContentsPrecision(kMeasuredRows);
+    m_plans->sortByColumn(RankedPlans::Rank, Qt::AscendingOrder);
     layout->addWidget(m_plans, 1);
     connect(m_filter_text, &QLineEdit::textChanged, this, &ExplorePage::applyFilter);
     connect(m_plans, &QTableView::activated, this, &ExplorePage::choose);
@@ -165,10 +167,10 @@ void ExplorePage::sayTaken() {
 
 /// Where that plan of the search stands in the table.
 void ExplorePage::showRow(int row) {
-    const QModelIndex at = m_filter->mapFromSource(m_workbench.search.plans().index(row, 0));
-    if (!at.isValid()) return;  // filtered away
-    m_plans->selectRow(at.row());
-    m_plans->scrollTo(at);
+    const int at = m_filter->rowOf(row);
+    if (at < 0) return;  // filtered away
+    m_plans->selectRow(at);
+    m_plans->scrollTo(m_filter->index(at, 0));
 }
 
 QWidget* ExplorePage::makeReasons() {
@@ -187,9 +189,11 @@ QWidget* ExplorePage::makeReasons() {
 /// Table and plot show the same plans and the same current one.
 void ExplorePage::connectPlot() {
     connect(&m_workbench.search.plans(), &QAbstractItemModel::modelReset, this,
-            &ExplorePage::showPoints);
-    connect(m_filter, &PlansFilterModel::shownChanged, this,
-            [this] { m_plot->setShown(m_filter->shownRows()); });
+            &ExplorePage::takePlans);
+    connect(m_filter, &PlansFilterModel::shownChanged, this, [this] {
+        m_plot->setShown(m_filter->shownRows());
+        showRow(m_chosen);
+    });
     connect(m_plot, &PlansPlot::brushed, this, [this](const std::set<int>& rows) {
         m_filter->setBrushed(rows);
         m_filter_note->setText(
@@ -203,7 +207,8 @@ void ExplorePage::connectPlot() {
     connect(m_plot, &PlansPlot::chosen, this, &ExplorePage::showRow);
     connect(m_plans->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
             [this](const QModelIndex& current) {
-                m_plot->setCurrent(current.isValid() ? m_filter->mapToSource(current).row() : -1);
+                m_chosen = current.isValid() ? m_filter->planRow(current.row()) : -1;
+                m_plot->setCurrent(m_chosen);
             });
 }
 
@@ -215,19 +220,9 @@ void ExplorePage::applyFilter() {
                                             : QString());
 }
 
-void ExplorePage::showPoints() {
-    m_plot->setPoints(planPoints(m_workbench.search.plans()));
-}
-
-std::vector<PlansPlot::Point> planPoints(const RankedPlansModel& plans) {
-    std::vector<PlansPlot::Point> points;
-    for (int row = 0; row < plans.rowCount(); ++row) {
-        const RankedPlan& plan = plans.planAt(row);
-        points.push_back({inGiB(plan.prediction.memory.peak), 100.0 * plan.prediction.mfu,
-                          layoutText(plan.plan) + u'\n' + percentText(plan.prediction.mfu) +
-                              QStringLiteral(" MFU, ") + bytesText(plan.prediction.memory.peak)});
-    }
-    return points;
+void ExplorePage::takePlans() {
+    m_chosen = -1;
+    m_plot->setPlans(m_workbench.search.plans().sharedPlans());
 }
 
 QWidget* ExplorePage::makeControls() {
@@ -284,7 +279,7 @@ void ExplorePage::take() {
 }
 
 void ExplorePage::choose(const QModelIndex& index) {
-    takeRow(m_filter->mapToSource(index).row());
+    takeRow(m_filter->planRow(index.row()));
     Q_EMIT planChosen();
 }
 

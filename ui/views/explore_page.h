@@ -4,7 +4,6 @@
 #include <QWidget>
 
 #include "ui/models/workbench.h"
-#include "ui/plots/plans_plot.h"
 
 class QComboBox;
 class QLabel;
@@ -17,9 +16,7 @@ class QTableView;
 namespace piper::ui {
 
 class PlansFilterModel;
-
-/// The plans of a search as points of their plot.
-[[nodiscard]] std::vector<PlansPlot::Point> planPoints(const RankedPlansModel& plans);
+class PlansPlot;
 
 /// The search: ranked plans above, views of them and curves around them below.
 class ExplorePage : public QWidget {
@@ -46,7 +43,7 @@ private:
     void sayTaken();
     void connectPlot();
     void applyFilter();
-    void showPoints();
+    void takePlans();
     void take();
     void choose(const QModelIndex& index);
 
@@ -58,6 +55,7 @@ private:
     QLabel* m_status = nullptr;
     PlansFilterModel* m_filter = nullptr;
     QTableView* m_plans = nullptr;
+    int m_chosen = -1;  ///< ranked plan that the table stands at
     QTableView* m_rejections = nullptr;
     PlansPlot* m_plot = nullptr;
     QLineEdit* m_filter_text = nullptr;

@@ -108,11 +108,10 @@ void ExportPage::saveReport(const QString& directory) {
     if (!m_report->isEnabled()) return;  // one is being written
     auto* maker = new ReportMaker(m_workbench, directory, this);
     m_report->setEnabled(false);
-    m_saved->setText(QStringLiteral("Writing the report…"));
+    m_workbench.exporting.setSaved(QStringLiteral("Writing the report…"));
     connect(maker, &ReportMaker::finished, this, [this](bool, const QString& said) {
         m_report->setEnabled(true);
-        m_saved->setText(said);
-        m_saved->setToolTip(said);
+        m_workbench.exporting.setSaved(said);
     });
     maker->start();
 }
@@ -129,7 +128,8 @@ void ExportPage::take() {
     }
     m_note->setText(note);
     m_note->setVisible(!note.isEmpty());
-    if (!exporting.saved().isEmpty()) m_saved->setText(exporting.saved());
+    m_saved->setText(exporting.saved());
+    m_saved->setToolTip(exporting.saved());
     m_save->setEnabled(!made.files.empty());
     m_copy->setEnabled(!made.files.empty());
     const int was = m_files->currentIndex();

@@ -2,6 +2,7 @@
 #include "ui/views/heat_map_panel.h"
 
 #include <QComboBox>
+#include <QEvent>
 #include <QHeaderView>
 #include <QPainter>
 #include <QStyledItemDelegate>
@@ -87,7 +88,13 @@ HeatMapPanel::HeatMapPanel(HeatMapModel& model, QWidget* parent)
     layout->addWidget(m_table, 1);
     onClickOrReturn(*m_table, [this](const QModelIndex& index) { choose(index); });
     connect(&model, &QAbstractItemModel::modelReset, this, &HeatMapPanel::fit);
+    m_table->viewport()->installEventFilter(this);
     fit();
+}
+
+bool HeatMapPanel::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == m_table->viewport() && event->type() == QEvent::Resize) fitColumns();
+    return QWidget::eventFilter(watched, event);
 }
 
 QComboBox* HeatMapPanel::addList(const char* name, const QString& title,
@@ -117,12 +124,15 @@ void HeatMapPanel::applyLists() {
 }
 
 void HeatMapPanel::fit() {
-    QHeaderView& header = *m_table->horizontalHeader();
-    header.setMinimumSectionSize(kCellWidth);
-    header.setSectionResizeMode(QHeaderView::Stretch);
-    if (m_model.columnCount() * kCellWidth > m_table->viewport()->width())
-        header.setSectionResizeMode(QHeaderView::ResizeToContents);
+    m_table->horizontalHeader()->setMinimumSectionSize(kCellWidth);
+    fitColumns();
     m_table->setCurrentIndex(m_model.best());
+}
+
+void HeatMapPanel::fitColumns() {
+    const bool roomy = m_model.columnCount() * kCellWidth <= m_table->viewport()->width();
+    m_table->horizontalHeader()->setSectionResizeMode(roomy ? QHeaderView::Stretch
+                                                            : QHeaderView::ResizeToContents);
 }
 
 void HeatMapPanel::choose(const QModelIndex& index) {

@@ -22,12 +22,17 @@ Q_SIGNALS:
     void planChosen(int row);
     void whyNotAsked(const QString& asked);
 
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
 private:
     QComboBox* addList(const char* name, const QString& title,
                        std::span<const HeatMapModel::Column> columns, HeatMapModel::Column current);
     void applyLists();
     void choose(const QModelIndex& index);
     void fit();
+    /// As wide as the table where the cells have room, else side by side to scroll.
+    void fitColumns();
 
     HeatMapModel& m_model;
     QComboBox* m_down;

@@ -46,7 +46,10 @@ QString violationsText(const std::vector<Violation>& violations) {
 }  // namespace
 
 PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
-    : QWidget(parent), m_plan(workbench.plan), m_pinned(workbench.pinned) {
+    : QWidget(parent),
+      m_plan(workbench.plan),
+      m_pinned(workbench.pinned),
+      m_roofline(workbench.roofline) {
     setAcceptDrops(true);
     auto* page = makePageLayout(this, QStringLiteral("Plan"));
     page->addLayout(makeHead());
@@ -72,6 +75,7 @@ PlanPage::PlanPage(Workbench& workbench, QWidget* parent)
     connect(&m_plan, &PlanViewModel::planChanged, this, &PlanPage::takePlan);
     connect(&m_plan, &PlanViewModel::predictionChanged, this, &PlanPage::takePrediction);
     connect(&m_plan, &PlanViewModel::importFailed, this, &PlanPage::showFault);
+    connect(&m_roofline, &RooflineViewModel::failed, this, &PlanPage::showFault);
     connect(&m_pinned, &PinnedPlansModel::pinsChanged, this, &PlanPage::takePins);
     takePlan();
     takePrediction();
@@ -199,7 +203,8 @@ QWidget* PlanPage::makeAnswers() {
     m_answers->addTab(makeMemoryAndTime(), QStringLiteral("&Memory and time"));
     m_answers->addTab(makePins(m_answers), QStringLiteral("Pi&nned plans"));
     m_answers->addTab(m_ranks, QStringLiteral("Ran&ks"));
-    m_answers->addTab(new RooflinePanel(m_roofline, m_answers), QStringLiteral("Roof&line"));
+    m_answers->addTab(new RooflinePanel(m_roofline.table(), m_answers),
+                      QStringLiteral("Roof&line"));
     connect(m_answers, &QTabWidget::currentChanged, this, &PlanPage::takeShown);
     return m_answers;
 }
@@ -271,10 +276,7 @@ void PlanPage::takeShown() {
     const bool sound = m_plan.hasPlan() && m_plan.violations().empty();
     if (shown == Answer::Ranks)
         m_ranks->view()->setMap(sound ? std::optional<RankMap>(m_plan.plan()) : std::nullopt);
-    if (shown != Answer::Roofline) return;
-    Result<Roofline> found = sound ? roofline(m_plan.plan()) : Result<Roofline>(Roofline{});
-    if (!found.ok()) showFault(errorText(found.error()));
-    m_roofline.setRoofline(found.ok() ? std::move(found).value() : Roofline{});
+    if (shown == Answer::Roofline) m_roofline.refresh();
 }
 
 void PlanPage::arrangeTiles() {

@@ -4,7 +4,6 @@
 #include <QWidget>
 #include <vector>
 
-#include "ui/models/roofline_model.h"
 #include "ui/models/workbench.h"
 
 class QGridLayout;
@@ -72,13 +71,13 @@ private:
 
     PlanViewModel& m_plan;
     PinnedPlansModel& m_pinned;
+    RooflineViewModel& m_roofline;
     QPushButton* m_undo = nullptr;
     QPushButton* m_redo = nullptr;
     QPushButton* m_pin = nullptr;
     QTabWidget* m_answers = nullptr;
     QTableView* m_pins = nullptr;
     RankMapPanel* m_ranks = nullptr;
-    RooflineModel m_roofline;
     FactCard* m_model_card = nullptr;
     FactCard* m_cluster_card = nullptr;
     std::vector<KnobControl*> m_knobs;

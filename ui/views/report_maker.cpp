@@ -11,7 +11,6 @@
 #include "ui/plots/roofline_plot.h"
 #include "ui/plots/stacked_memory_plot.h"
 #include "ui/views/compare_plots.h"
-#include "ui/views/explore_page.h"
 #include "ui/views/rank_map_view.h"
 #include "ui/views/roofline_panel.h"
 #include "ui/views/theme.h"
@@ -22,6 +21,7 @@ namespace {
 
 constexpr double kRatio = 2.0;  ///< pixels of a picture per pixel of the page
 constexpr int kWidth = 880;
+const QString kTopic = QStringLiteral("save-report");
 
 QImage pictureOf(QWidget& widget, QSize size) {
     widget.setPalette(lightPalette());
@@ -58,29 +58,39 @@ ReportMaker::ReportMaker(Workbench& workbench, QString directory, QObject* paren
     : QObject(parent), m_workbench(workbench), m_directory(std::move(directory)) {}
 
 void ReportMaker::start() {
-    Result<Report> report = planReport(m_workbench, QDateTime::currentDateTime());
-    if (!report.ok()) {
-        const QString said = errorText(report.error());
+    Result<ReportSource> source = reportSource(m_workbench, QDateTime::currentDateTime());
+    if (!source.ok()) {
+        const QString said = errorText(source.error());
         QTimer::singleShot(0, this, [this, said] { end(false, said); });
         return;
     }
-    m_report = std::move(report).value();
-    addSteps();
-    QTimer::singleShot(0, this, &ReportMaker::drawNext);
+    m_source = std::make_shared<const ReportSource>(std::move(source).value());
+    m_workbench.executor.submit(
+        kTopic, Executor::Lane::Long,
+        [source = m_source, self = QPointer(this)](const Executor::Context&) {
+            const auto report = std::make_shared<Result<Report>>(planReport(*source));
+            return [report, self] {
+                if (self == nullptr) return;
+                if (!report->ok()) return self->end(false, errorText(report->error()));
+                self->m_report = std::move(*report).value();
+                self->addSteps();
+                self->drawNext();
+            };
+        });
 }
 
 void ReportMaker::addSteps() {
-    const auto plan = m_workbench.plan.sharedPlan();
-    const Prediction prediction = *m_workbench.plan.prediction();
+    const std::shared_ptr<const ReportSource> source = m_source;
+    const Prediction& prediction = source->prediction;
     const auto stages = static_cast<int>(prediction.memory.stages.size());
     m_steps.push_back({QStringLiteral("memory"), QStringLiteral("Memory of each stage"),
                        QSize(kWidth, std::min(600, 130 + 44 * stages)),
-                       [prediction] { return memoryPicture(prediction); }});
+                       [source] { return memoryPicture(source->prediction); }});
     m_steps.push_back({QStringLiteral("phases"), QStringLiteral("Time of each phase"),
                        QSize(kWidth, 22 * static_cast<int>(phaseShares(prediction).size())),
-                       [prediction] {
+                       [source] {
                            auto view = std::make_unique<PhaseShareView>();
-                           view->setShares(phaseShares(prediction));
+                           view->setShares(phaseShares(source->prediction));
                            return view;
                        }});
     const auto model = std::make_shared<RooflineModel>();
@@ -98,23 +108,23 @@ void ReportMaker::addSteps() {
                            return plot;
                        }});
     m_steps.push_back({QStringLiteral("ranks"), QStringLiteral("Ranks on nodes and in both grids"),
-                       QSize(kWidth, 420), [plan] {
+                       QSize(kWidth, 420), [source] {
                            auto view = std::make_unique<RankMapView>();
-                           view->setMap(RankMap(*plan));
+                           view->setMap(RankMap(*source->plan));
                            return view;
                        }});
-    if (m_workbench.search.plans().rowCount() > 0)
+    if (source->plans->size() > 0)
         m_steps.push_back({QStringLiteral("pareto"), QStringLiteral("MFU over peak memory"),
-                           QSize(kWidth, 380), [points = planPoints(m_workbench.search.plans())] {
+                           QSize(kWidth, 380), [source] {
                                auto plot = std::make_unique<PlansPlot>(nullptr);
-                               plot->setPoints(points);
+                               plot->setPlans(source->plans);
                                return plot;
                            }});
-    if (m_workbench.pair.comparison() != nullptr)
+    if (source->compared.comparison != nullptr)
         m_steps.push_back(
-            {QStringLiteral("compare"), QStringLiteral("Two runs"), QSize(kWidth, 620), [this] {
+            {QStringLiteral("compare"), QStringLiteral("Two runs"), QSize(kWidth, 620), [source] {
                  auto plots = std::make_unique<ComparePlots>();
-                 plots->setPair(m_workbench.pair);
+                 plots->setRuns(source->compared);
                  return plots;
              }});
 }
@@ -132,7 +142,7 @@ void ReportMaker::drawNext() {
 
 void ReportMaker::write() {
     m_workbench.executor.submit(
-        QStringLiteral("save-report"), Executor::Lane::Long,
+        kTopic, Executor::Lane::Long,
         [report = std::make_shared<Report>(std::move(m_report)), directory = m_directory,
          self = QPointer(this)](const Executor::Context&) -> Executor::OnWindow {
             const Status status = writeReport(*report, directory);

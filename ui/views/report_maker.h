@@ -10,8 +10,8 @@
 
 namespace piper::ui {
 
-/// Makes a report with its pictures, one picture a turn of the event loop, so that the window goes
-/// on; the files are written on the executor. Deletes itself at the end.
+/// Makes a report of what the window shows at its start: its numbers and files on the executor, its
+/// pictures one a turn of the event loop, so that the window goes on. Deletes itself at the end.
 class ReportMaker : public QObject {
     Q_OBJECT
 public:
@@ -37,6 +37,7 @@ private:
 
     Workbench& m_workbench;
     QString m_directory;
+    std::shared_ptr<const ReportSource> m_source;
     Report m_report;
     std::vector<Step> m_steps;
     std::size_t m_next = 0;

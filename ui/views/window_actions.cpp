@@ -177,7 +177,9 @@ void Adder::addTimeline() {
             canvas()->setFocus();
             canvas()->perform(command);
         };
-        entry.possible = [canvas] { return canvas() != nullptr; };
+        entry.possible = [canvas, command = info.command] {
+            return canvas() != nullptr && canvas()->offers(command);
+        };
         entry.keys_text = [&bound = m_workbench.timeline_keys, command = info.command] {
             return bound.keysText(command);
         };
