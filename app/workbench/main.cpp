@@ -3,16 +3,20 @@
 #include <QIcon>
 #include <QStandardPaths>
 #include <QSurfaceFormat>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "app/command_line/command_line.h"
 #include "app/common/parallel.h"
 #include "app/files/files.h"
 #include "app/workbench/options.h"
+#include "app/workbench/own_runs.h"
 #include "app/workbench/session_run_controller.h"
 #include "app/workbench/settle.h"
 #include "app/workbench/slider_bench.h"
 #include "app/workbench/store_library.h"
+#include "app/workbench/table_bench.h"
 #include "app/workbench/thread_executor.h"
 #include "app/workbench/timeline_bench.h"
 #include "ui/models/text_format.h"
@@ -26,10 +30,16 @@ using namespace piper;
 using namespace piper::app;
 
 constexpr int kBenchMoves = 200;
+constexpr std::size_t kTablePlans = 100'000;
 constexpr int kStartMs = 60'000;
+constexpr std::chrono::milliseconds kGoodbye{1000};  ///< for hosts, once the window is closed
+
+void say(const QString& message) {
+    std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
+}
 
 int report(const Error& error) {
-    std::fprintf(stderr, "piper-workbench: %s\n", error.text().c_str());
+    say(ui::text(error.text()));
     return exitStatus(error.code);
 }
 
@@ -89,15 +99,6 @@ void startPlan(const Options& options, ui::Workbench& bench) {
 /// Opens the file of the command line and shows its runs; the plan follows the measured run.
 void startWorkspace(const Options& options, ui::Workbench& bench) {
     QObject::connect(
-        &bench.runs, &ui::RunsViewModel::historyChanged, &bench.runs,
-        [options, &bench] {
-            QString b = options.run_b;
-            for (const ui::RunSummary& run : bench.runs.history().runs())
-                if (options.run_b.isEmpty() && run.kind == RunKind::Measured) b = run.name;
-            bench.pair.select(bench.runs.workspace(), options.run_a, b);
-        },
-        Qt::SingleShotConnection);
-    QObject::connect(
         &bench.pair, &ui::PairViewModel::changed, &bench.plan,
         [options, &bench] {
             if (!options.plan.isEmpty() || bench.pair.second().empty()) return;
@@ -106,7 +107,7 @@ void startWorkspace(const Options& options, ui::Workbench& bench) {
             if (plan.ok()) bench.plan.setPlan(*plan);
         },
         Qt::SingleShotConnection);
-    bench.runs.openWorkspace(options.workspace);
+    showWorkspace(bench, options.workspace, options.run_a, options.run_b);
 }
 
 /// Why the command line cannot be served, once everything was read.
@@ -180,6 +181,11 @@ Status oneShot(const Options& options, ui::MainWindow& window, ui::Workbench& be
         std::printf("%s\n", benchJson(result).c_str());
         return {};
     }
+    if (options.bench == QStringLiteral("table")) {
+        PIPER_ASSIGN(const TableBench result, benchTable(window, bench, kTablePlans));
+        std::printf("%s\n", benchJson(result).c_str());
+        return {};
+    }
     if (auto* explore = window.currentPage() == ui::PageId::Explore
                             ? qobject_cast<ui::ExplorePage*>(window.page(ui::PageId::Explore))
                             : nullptr)
@@ -190,10 +196,8 @@ Status oneShot(const Options& options, ui::MainWindow& window, ui::Workbench& be
     return writeScreenshot(window, bench.executor, options.screenshot);
 }
 
-int runWindow(QApplication& application, const Options& options) {
-    ThreadExecutor executor;
-    const StoreLibrary library;
-    SessionRunController controller(siblingProgram("piper-worker"));
+int showWindow(QApplication& application, const Options& options, const StoreLibrary& library,
+               ThreadExecutor& executor, SessionRunController& controller) {
     ui::Workbench bench(executor, library, controller, SessionStore(sessionsFile()),
                         preferencesFile());
     loadPreferences(application, options, bench);
@@ -210,14 +214,13 @@ int runWindow(QApplication& application, const Options& options) {
     if (!options.workspace.isEmpty() && !times_timeline) startWorkspace(options, bench);
     window.resize(options.size);
     window.showPage(options.page.value_or(ui::PageId::Plan));
-    QObject::connect(&bench.plan, &ui::PlanViewModel::importFailed, [](const QString& message) {
-        std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
-    });
-    QObject::connect(&bench.runs, &ui::RunsViewModel::failed, [](const QString& message) {
-        std::fprintf(stderr, "piper-workbench: %s\n", qPrintable(message));
-    });
+    QObject::connect(&bench.plan, &ui::PlanViewModel::importFailed, say);
+    QObject::connect(&bench.runs, &ui::RunsViewModel::failed, say);
     window.show();
     if (options.screenshot.isEmpty() && options.bench.isEmpty() && options.report.isEmpty()) {
+        const auto example = bundledExample("runs/olmoe-tiny.piper");
+        if (options.workspace.isEmpty())
+            openOwnRuns(bench, example.ok() ? std::optional(*example) : std::nullopt);
         if (!bench.tour.seen() && options.workspace.isEmpty() && options.plan.isEmpty())
             bench.tour.start();
         return QApplication::exec();
@@ -225,6 +228,18 @@ int runWindow(QApplication& application, const Options& options) {
     const Status status =
         times_timeline ? timeTimeline(options, window, bench) : oneShot(options, window, bench);
     return status.ok() ? 0 : report(status.error());
+}
+
+int runWindow(QApplication& application, const Options& options) {
+    const StoreLibrary library;
+    ThreadExecutor executor;
+    SessionRunController controller(siblingProgram("piper-worker"));
+    const int status = showWindow(application, options, library, executor, controller);
+    // A host that does not answer is not waited for: its threads end with the process, and until
+    // then what they use must be there.
+    if (controller.endWithin(kGoodbye) && executor.endWithin(kGoodbye)) return status;
+    std::fflush(nullptr);
+    std::_Exit(status);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ void addOptions(CLI::App& app, Options& out) {
            "Colours; default: as last chosen in the window, at first system")
         ->check(oneOf(themeNames()));
     addText(app, "--bench", out.bench, "Measure own latencies")
-        ->check(oneOf({"slider", "timeline"}));
+        ->check(oneOf({"slider", "table", "timeline"}));
     app.add_flag("--json", out.json, "Print the measurement as one JSON document");
 }
 

@@ -172,17 +172,9 @@ struct SessionRunController::Watch {
 };
 
 SessionRunController::SessionRunController(std::filesystem::path worker, QObject* parent)
-    : RunController(parent), m_worker(std::move(worker)) {}
-
-SessionRunController::~SessionRunController() {
-    retire(m_thread);
-    retire(m_preview);
-    m_retired.clear();  // joins
-}
-
-void SessionRunController::retire(std::jthread& thread) {
-    thread.request_stop();
-    if (thread.joinable()) m_retired.push_back(std::move(thread));
+    : RunController(parent), m_worker(std::move(worker)) {
+    std::error_code ignored;
+    m_worker_here = std::filesystem::exists(m_worker, ignored);
 }
 
 QString SessionRunController::whyNot(const Plan& plan, const SessionConfig& where) const {
@@ -191,8 +183,7 @@ QString SessionRunController::whyNot(const Plan& plan, const SessionConfig& wher
                    "its cluster has %1 devices, this machine runs CPU ranks; take the "
                    "cluster of this machine.")
             .arg(ui::text(plan.cluster.device.name));
-    std::error_code ignored;
-    if (where.worker.empty() && !std::filesystem::exists(m_worker, ignored))
+    if (where.worker.empty() && !m_worker_here)
         return QStringLiteral("there is no worker here: %1.").arg(ui::text(m_worker.string()));
     QStringList parts;
     for (const std::string& part : unsupportedParts(plan)) parts << ui::text(part);
@@ -210,19 +201,20 @@ void SessionRunController::start(const ui::RunRequest& request) {
             if (generation == m_generation) what(*this);
         });
     };
-    retire(m_thread);
-    m_thread = std::jthread([watch = std::move(watch), cancel = m_cancel.get_token()](
-                                const std::stop_token& detach) { watch.run(detach, cancel); });
+    m_detach.request_stop();
+    m_detach = m_threads.start([watch = std::move(watch), cancel = m_cancel.get_token()](
+                                   const std::stop_token& detach) { watch.run(detach, cancel); });
 }
 
 void SessionRunController::preview(const ui::RunRequest& request) {
     if (request.session == nullptr || request.plan == nullptr) return;
-    retire(m_preview);
-    m_preview = std::jthread([this, request, worker = m_worker](const std::stop_token& stop) {
-        ui::RunPreview preview = previewOf(request, worker, stop);
-        if (stop.stop_requested()) return;
-        m_window.post([this, preview = std::move(preview)] { Q_EMIT previewed(preview); });
-    });
+    m_end_preview.request_stop();
+    m_end_preview =
+        m_threads.start([this, request, worker = m_worker](const std::stop_token& stop) {
+            ui::RunPreview preview = previewOf(request, worker, stop);
+            if (stop.stop_requested()) return;
+            m_window.post([this, preview = std::move(preview)] { Q_EMIT previewed(preview); });
+        });
 }
 
 void SessionRunController::cancel() {
@@ -232,7 +224,7 @@ void SessionRunController::cancel() {
 void SessionRunController::detach() {
     ++m_generation;
     m_running = false;
-    m_thread.request_stop();
+    m_detach.request_stop();
 }
 
 }  // namespace piper::app

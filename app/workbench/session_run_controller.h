@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <chrono>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <stop_token>
-#include <thread>
-#include <vector>
 
+#include "app/workbench/thread_set.h"
 #include "ui/models/run_controller.h"
 #include "ui/models/window_queue.h"
 
@@ -19,8 +17,11 @@ class SessionRunController final : public ui::RunController {
 public:
     /// `worker`: the piper-worker of this machine, sent to hosts that lack it.
     explicit SessionRunController(std::filesystem::path worker, QObject* parent = nullptr);
-    /// A run that goes on is left running, its job directory is kept.
-    ~SessionRunController() override;
+    /// A run that goes on is left running, its job directory is kept. Asks every thread to end and
+    /// waits at most so long; whether none is left.
+    [[nodiscard]] bool endWithin(std::chrono::milliseconds limit) {
+        return m_threads.endWithin(limit);
+    }
 
     [[nodiscard]] QString whyNot(const Plan& plan, const SessionConfig& where) const override;
     [[nodiscard]] bool running() const override { return m_running; }
@@ -31,16 +32,14 @@ public:
 
 private:
     struct Watch;
-    void retire(std::jthread& thread);
 
     ui::WindowQueue m_window;  ///< outlives the threads below
     std::filesystem::path m_worker;
     bool m_running = false;
     std::uint64_t m_generation = 0;  ///< what a detached run still says is not heard
-    std::stop_source m_cancel;
-    std::jthread m_thread;
-    std::jthread m_preview;
-    std::vector<std::jthread> m_retired;  ///< told to stop; the window does not wait for a host
+    bool m_worker_here;
+    std::stop_source m_cancel, m_detach, m_end_preview;
+    ThreadSet m_threads;
 };
 
 }  // namespace piper::app

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/slider_bench.h"
 
-#include <QCoreApplication>
 #include <QElapsedTimer>
-#include <QMouseEvent>
 #include <QSlider>
-#include <QStyle>
-#include <QStyleOptionSlider>
-#include <algorithm>
 
+#include "app/workbench/paint_watch.h"
 #include "app/workbench/settle.h"
+#include "app/workbench/slider_mouse.h"
 #include "ui/views/knob_control.h"
 #include "ui/views/plan_page.h"
 #include "ui/views/widgets.h"
@@ -19,52 +16,6 @@ namespace {
 
 constexpr int kMoveTimeoutMs = 10'000;
 constexpr ui::Knob kDragged = ui::Knob::NumExperts;
-
-/// Remembers that its widgets were painted since the last reset.
-class PaintWatch : public QObject {
-public:
-    void add(QWidget* widget) {
-        widget->installEventFilter(this);
-        m_painted[widget] = false;
-    }
-    void reset() {
-        for (auto& [widget, painted] : m_painted) painted = false;
-    }
-    [[nodiscard]] bool all() const {
-        return std::all_of(m_painted.begin(), m_painted.end(),
-                           [](const auto& entry) { return entry.second; });
-    }
-
-protected:
-    bool eventFilter(QObject* watched, QEvent* event) override {
-        if (event->type() == QEvent::Paint) m_painted[watched] = true;
-        return false;
-    }
-
-private:
-    std::map<QObject*, bool> m_painted;
-};
-
-double handleX(const QSlider& slider, int value) {
-    QStyleOptionSlider option;
-    option.initFrom(&slider);
-    option.minimum = slider.minimum();
-    option.maximum = slider.maximum();
-    const int handle = slider.style()->pixelMetric(QStyle::PM_SliderLength, &option, &slider);
-    const int span = slider.width() - handle;
-    return handle / 2.0 +
-           QStyle::sliderPositionFromValue(slider.minimum(), slider.maximum(), value, span);
-}
-
-void mouse(QSlider& slider, QEvent::Type type, double x) {
-    const QPointF at(x, slider.height() / 2.0);
-    const Qt::MouseButtons held =
-        type == QEvent::MouseButtonRelease ? Qt::MouseButtons() : Qt::LeftButton;
-    QMouseEvent event(type, at, slider.mapToGlobal(at),
-                      type == QEvent::MouseMove ? Qt::NoButton : Qt::LeftButton, held,
-                      Qt::NoModifier);
-    QCoreApplication::sendEvent(&slider, &event);
-}
 
 /// What the MFU tile must say.
 bool showsModel(const ui::PlanPage& page, const ui::Workbench& workbench) {
@@ -85,9 +36,9 @@ public:
         // The simulated number may read the same; the plot is painted anew in any case.
         m_second.add(plot);
         m_value = m_slider.value();
-        mouse(m_slider, QEvent::MouseButtonPress, handleX(m_slider, m_value));
+        slideMouse(m_slider, QEvent::MouseButtonPress, m_value);
     }
-    ~SliderDrag() { mouse(m_slider, QEvent::MouseButtonRelease, handleX(m_slider, m_value)); }
+    ~SliderDrag() { slideMouse(m_slider, QEvent::MouseButtonRelease, m_value); }
     SliderDrag(const SliderDrag&) = delete;
     SliderDrag& operator=(const SliderDrag&) = delete;
 
@@ -99,7 +50,7 @@ public:
         const QString before = m_page.tile(0)->value();
         QElapsedTimer clock;
         clock.start();
-        mouse(m_slider, QEvent::MouseMove, handleX(m_slider, m_value));
+        slideMouse(m_slider, QEvent::MouseMove, m_value);
         // A number that reads the same is not painted again.
         const bool same = m_page.tile(0)->value() == before;
         if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }, kMoveTimeoutMs))

@@ -12,9 +12,6 @@
 namespace piper::app {
 namespace {
 
-/// Runs up to this size are read whole for the step time and loss columns of the history.
-constexpr std::int64_t kReadWholeEvents = 500'000;
-
 void fillFromRun(const Run& run, ui::RunSummary& row) {
     const RunStatistics statistics = computeStatistics(run, 1);
     row.step_seconds = static_cast<double>(statistics.step_ns_median) * 1e-9;
@@ -43,8 +40,7 @@ Result<std::vector<ui::RunSummary>> StoreLibrary::list(const QString& path) cons
         row.ranks = r.ranks;
         row.steps = r.steps;
         row.last_loss = std::numeric_limits<double>::quiet_NaN();
-        const Result<Run> run =
-            r.events <= kReadWholeEvents ? file.readRun(r.name) : file.readHeader(r.name);
+        const Result<Run> run = file.readWithoutEvents(r.name);
         if (run.ok()) {
             const Result<Plan> plan = readPlanText(run->plan_json, "plan of run " + r.name);
             if (plan.ok()) row.layout = ui::layoutText(*plan);

@@ -15,10 +15,19 @@ ThreadExecutor::ThreadExecutor() {
 }
 
 ThreadExecutor::~ThreadExecutor() {
+    stopAll();
+}
+
+void ThreadExecutor::stopAll() {
     for (auto& [topic, stop] : m_stop) stop.request_stop();
     for (auto& worker : m_workers) worker->thread.request_stop();
-    for (auto& worker : m_workers) worker->thread.join();
-    m_own_threads.clear();  // joins
+    for (auto& worker : m_workers)
+        if (worker->thread.joinable()) worker->thread.join();
+}
+
+bool ThreadExecutor::endWithin(std::chrono::milliseconds limit) {
+    stopAll();
+    return m_own_threads.endWithin(limit);
 }
 
 void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
@@ -26,7 +35,8 @@ void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
     Request request{topic, m_revision[topic], m_stop[topic], std::move(work)};
     ++m_open;
     if (lane == Lane::Network || lane == Lane::Long) {
-        startOwnThread(std::move(request));
+        (void)m_own_threads.start(
+            [this, request = std::move(request)](const std::stop_token&) { execute(request); });
         return;
     }
     Worker& worker = *m_workers[static_cast<std::size_t>(lane)];
@@ -35,16 +45,6 @@ void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {
         worker.waiting.push_back(std::move(request));
     }
     worker.wake.notify_one();
-}
-
-void ThreadExecutor::startOwnThread(Request request) {
-    std::erase_if(m_own_threads, [](const OwnThread& t) { return t.ended->load(); });
-    const auto ended = std::make_shared<std::atomic<bool>>(false);
-    m_own_threads.push_back(
-        {ended, std::jthread([this, ended, request = std::move(request)]() mutable {
-             execute(std::exchange(request, {}));  // its captures end here too
-             *ended = true;
-         })});
 }
 
 void ThreadExecutor::cancel(const QString& topic) {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
+#include "app/workbench/thread_set.h"
 #include "ui/models/executor.h"
 #include "ui/models/window_queue.h"
 
@@ -27,6 +27,9 @@ public:
     void submit(const QString& topic, Lane lane, Work work) override;
     void cancel(const QString& topic) override;
     [[nodiscard]] bool idle() const override { return m_open == 0; }
+    /// Asks every request to stop and waits at most so long for those that wait for a host or
+    /// compute; whether all of these have ended. Files are written to their end in any case.
+    [[nodiscard]] bool endWithin(std::chrono::milliseconds limit);
 
 private:
     struct Request {
@@ -41,19 +44,15 @@ private:
         std::deque<Request> waiting;
         std::jthread thread;
     };
-    struct OwnThread {
-        std::shared_ptr<std::atomic<bool>> ended;
-        std::jthread thread;
-    };
+    void stopAll();
     void loop(Worker& worker, const std::stop_token& stop);
-    void startOwnThread(Request request);
     void execute(const Request& request);
     /// Runs on the window's thread when the request is still the newest of its topic.
     void deliver(const QString& topic, std::uint64_t revision, OnWindow done, bool last);
 
     ui::WindowQueue m_window;  ///< pending deliveries end with it
     std::array<std::unique_ptr<Worker>, 2> m_workers;
-    std::vector<OwnThread> m_own_threads;         ///< window's thread only
+    ThreadSet m_own_threads;                      ///< window's thread only
     std::map<QString, std::uint64_t> m_revision;  ///< window's thread only
     std::map<QString, std::stop_source> m_stop;   ///< window's thread only
     std::atomic<int> m_open = 0;
