@@ -86,18 +86,22 @@ PlanEstimator::Key PlanEstimator::layoutKey(bool split, const Recompute& r) {
     // The degrees already in the key say where groups lie when dp and pp come last.
     const bool inner = m_plan.rank_order.starts_with("tp-cp-ep");
     Key key{};
-    KeyWriter(key)
-        << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.world()
-        << m_plan.micro_batch_size
-        << static_cast<std::int64_t>(r.granularity) * 2 + static_cast<std::int64_t>(r.method)
-        << (r.method == RecomputeMethod::Uniform ? r.num_layers : 0)
-        << placeIn(m_modules, r.modules) << a.chunks
-        << static_cast<std::int64_t>(a.algorithm) * 8 + static_cast<std::int64_t>(a.library)
-        << a.node_limit << placeIn(m_orders, m_plan.rank_order)
-        << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
-               (overlap.pp ? 8 : 0) + (split ? 16 : 0) + (pairsSlots(m_plan.schedule) ? 32 : 0)
-        << (alone ? m_shape.num_microbatches * l.vpp : 0) << (m_plan.zero_stage >= 3 ? 1 : 0)
-        << (inner ? 0 : l.dp) << (inner && (overlap.pp || l.pp == 1) ? 0 : l.pp);
+    KeyWriter(key) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.world()
+                   << m_plan.micro_batch_size
+                   << static_cast<std::int64_t>(r.granularity) * 2 +
+                          static_cast<std::int64_t>(r.method)
+                   << (r.method == RecomputeMethod::Uniform ? r.num_layers : 0)
+                   << placeIn(m_modules, r.modules) << a.chunks
+                   << static_cast<std::int64_t>(a.algorithm) * 8 +
+                          static_cast<std::int64_t>(a.library)
+                   << a.node_limit << placeIn(m_orders, m_plan.rank_order)
+                   << (overlap.tp ? 1 : 0) + (overlap.cp ? 2 : 0) + (overlap.ep ? 4 : 0) +
+                          (split ? 16 : 0) + (pairsSlots(m_plan.schedule) ? 32 : 0)
+                   << (alone ? m_shape.num_microbatches * l.vpp : 0)
+                   << (m_plan.zero_stage >= 3 ? 1 : 0) << (inner ? 0 : l.dp)
+                   << (inner ? 0 : l.pp)
+                   // What compute may wait for is all that pp says of a layer otherwise.
+                   << (l.pp == 1 ? -1 : m_message_ns >> 31) << (m_message_ns & 0x7fffffff);
     return key;
 }
 
@@ -159,14 +163,17 @@ std::int64_t PlanEstimator::messageNs() {
     return found->second;
 }
 
-const PlanEstimator::StageState& PlanEstimator::state(const LayoutPrices& prices, StageId stage,
+bool PlanEstimator::hidesCollectives() const {
+    const Overlap overlap = effectiveOverlap(m_plan);
+    return overlap.dp_grad_reduce || overlap.dp_param_gather;
+}
+
+const PlanEstimator::StageState& PlanEstimator::state(std::int32_t layout, StageId stage,
                                                       const StageContent& content) {
     const Layout& l = m_plan.layout;
     const Overlap overlap = effectiveOverlap(m_plan);
-    // Only collectives that hide behind compute ask what the layers take.
-    const bool hides = overlap.dp_grad_reduce || overlap.dp_param_gather;
     Key key{};
-    KeyWriter(key) << (hides ? prices.number : 0) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep
+    KeyWriter(key) << (hidesCollectives() ? layout : 0) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep
                    << l.etp << placeIn(m_orders, m_plan.rank_order) << l.pp << l.dp
                    << m_plan.zero_stage
                    << (m_plan.offload.optimizer ? 1 : 0) + (m_plan.offload.parameters ? 2 : 0)
@@ -203,16 +210,18 @@ void PlanEstimator::setChunks() {
     const std::vector<std::int64_t> layers = effectiveStageLayers(m_plan);
     std::vector<std::int64_t> begin(layers.size() + 1, 0);
     for (std::size_t p = 0; p < layers.size(); ++p) begin[p + 1] = begin[p] + layers[p];
+    const bool blocking = !effectiveOverlap(m_plan).pp;
     m_chunks.clear();
     for (std::int64_t s = 0; s < m_shape.pp; ++s)
         for (std::int64_t c = 0; c < m_shape.chunks(); ++c) {
             const ChunkSeat seat{StageId(number(s)), ModelChunkId(number(c))};
             const auto position = static_cast<std::size_t>(positionOf(m_shape, seat));
             const auto before = seatBefore(m_shape, seat), after = seatAfter(m_shape, seat);
-            ChunkUse use{begin[position], begin[position + 1], {}, false};
+            ChunkUse use{begin[position], begin[position + 1], {}, false, false};
             use.ends.first = !before;
             use.ends.last = !after;
-            use.ends.sends_back = before && before->stage != seat.stage;
+            use.sends_back = before && before->stage != seat.stage;
+            use.ends.waits_for_send = use.sends_back && blocking;
             use.sends_forward = after && after->stage != seat.stage;
             m_chunks.push_back(use);
         }
@@ -255,7 +264,7 @@ const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use
         static_cast<std::uint64_t>(prices.plain == nullptr ? 0 : m_plan.recompute.num_layers);
     const std::uint64_t key = (again << 40) + std::uint64_t{pattern(use.begin, use.end)} * 8 +
                               (use.ends.first ? 1U : 0U) + (use.ends.last ? 2U : 0U) +
-                              (use.ends.sends_back ? 4U : 0U);
+                              (use.ends.waits_for_send ? 4U : 0U);
     const auto [found, added] = prices.chunks.try_emplace(key);
     if (!added) return found->second;
     std::vector<LayerUse> layers;
@@ -270,11 +279,12 @@ const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use
 /// Of a pair the operations of both take turns: it is written out once for its kinds of chunks.
 const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
                                       const SlotForm& form) {
-    std::uint64_t key = static_cast<std::uint64_t>(m_plan.recompute.num_layers);
+    std::uint64_t key = static_cast<std::uint64_t>(m_plan.recompute.num_layers) * 2 +
+                        (effectiveOverlap(m_plan).pp ? 1 : 0);
     for (const ModelChunkId c : {form.chunk, form.second_chunk}) {
         const ChunkUse& u = use(stage, c);
         key = key * (std::uint64_t{1} << 30) + std::uint64_t{pattern(u.begin, u.end)} * 16 +
-              (u.ends.first ? 1U : 0U) + (u.ends.last ? 2U : 0U) + (u.ends.sends_back ? 4U : 0U) +
+              (u.ends.first ? 1U : 0U) + (u.ends.last ? 2U : 0U) + (u.sends_back ? 4U : 0U) +
               (u.sends_forward ? 8U : 0U);
     }
     const auto [found, added] = prices.pairs.try_emplace(key);
@@ -310,16 +320,6 @@ const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
 }
 
 // --- one plan ------------------------------------------------------------------------------------
-
-struct PlanEstimator::StageSum {
-    RankSlots rank;
-    std::int64_t busy_ns = 0, exchange_ns = 0;
-    std::int64_t lane_ns = 0;        ///< its slots on the compute lane
-    std::int64_t first_ns = 0;       ///< until the next stage can start, once this one can
-    std::int64_t last_ns = 0;        ///< one gradient through the first chunk
-    std::int64_t after_last_ns = 0;  ///< of its last slot, after the message
-    Bytes low, high;                 ///< held at the peak, without what lives all the time
-};
 
 /// By class of chunk, of one micro-batch.
 struct PlanEstimator::Held {
@@ -364,25 +364,52 @@ PlanEstimator::Held PlanEstimator::heldOf(LayoutPrices& prices, std::size_t stag
     return out;
 }
 
+Bytes PlanEstimator::heldAtLeast(LayoutPrices& prices, const RankMoments& rank, std::size_t stage) {
+    const Held held = heldOf(prices, stage);
+    Bytes most;
+    for (const SlotMoment& moment : rank.moments) most = std::max(most, held.at(moment).first);
+    return most;
+}
+
 /// Before any pair is written out: what lives all the time and what its slots begin with.
 std::optional<PlanEstimate> PlanEstimator::beyond(LayoutPrices& prices,
                                                   const std::vector<RankMoments>& ranks,
                                                   const DeviceReserve& reserve, Bytes limit) {
     for (std::size_t s = 0; s < ranks.size(); ++s) {
-        const StageId stage(number(static_cast<std::int64_t>(s)));
-        const Held held = heldOf(prices, s);
-        Bytes most;
-        for (const SlotMoment& moment : ranks[s].moments)
-            most = std::max(most, held.at(moment).first);
-        const Bytes least = reserve.total(state(prices, stage, content(s)).persistent + most);
+        const Bytes least =
+            reserve.total(persistent(prices.number, s) + heldAtLeast(prices, ranks[s], s));
         if (least <= limit) continue;
         PlanEstimate out;
         out.complete = false;
         out.device_total = out.device_total_low = least;
-        out.peak_stage = stage;
+        out.peak_stage = StageId(number(static_cast<std::int64_t>(s)));
         return out;
     }
     return std::nullopt;
+}
+
+const std::vector<RankMoments>* PlanEstimator::begin() {
+    m_shape = pipelineShape(m_plan);
+    const std::vector<RankMoments>* ranks = moments();
+    if (ranks == nullptr) return nullptr;
+    setChunks();
+    m_message_ns = messageNs();
+    return ranks;
+}
+
+Bytes PlanEstimator::leastDeviceTotal(bool with_slots) {
+    if (!supported().ok()) return {};
+    const std::vector<RankMoments>* ranks = begin();
+    if (ranks == nullptr) return {};
+    LayoutPrices* prices =
+        with_slots || hidesCollectives() ? &layout(splitsBackward(m_plan.schedule)) : nullptr;
+    Bytes most;
+    for (std::size_t s = 0; s < ranks->size(); ++s) {
+        Bytes held = persistent(prices == nullptr ? 0 : prices->number, s);
+        if (with_slots) held += heldAtLeast(*prices, (*ranks)[s], s);
+        most = std::max(most, held);
+    }
+    return deviceReserve(m_plan).total(most);
 }
 
 PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_t stage,
@@ -407,7 +434,7 @@ PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_
         const auto sends = [&](Slot::Kind kind, ModelChunkId c) {
             const ChunkUse& u = use(stage, c);
             if (kind == Slot::Kind::WeightGrad) return false;
-            return kind == Slot::Kind::Forward ? u.sends_forward : u.ends.sends_back;
+            return kind == Slot::Kind::Forward ? u.sends_forward : u.sends_back;
         };
         if (sends(form.kind, form.chunk)) out.rank.message_ns += used.count * m_message_ns;
         if (form.paired && sends(form.second_kind, form.second_chunk))
@@ -453,7 +480,7 @@ namespace {
 /// through those before it, runs its slots one after the other, and what follows its last one
 /// follows. `Sum` is PlanEstimator::StageSum.
 template <class Sum>
-std::int64_t boundNs(const PipelineShape& shape, const std::vector<Sum>& sums) {
+std::int64_t boundNs(const PipelineShape& shape, std::span<const Sum> sums) {
     const bool backward_last = !splitsBackward(shape.kind);
     const bool both_ways = placementOf(shape.kind) == ChunkPlacement::Bidirectional;
     std::int64_t bound = 0, filled = 0, drained = 0;
@@ -474,19 +501,16 @@ std::int64_t boundNs(const PipelineShape& shape, const std::vector<Sum>& sums) {
 
 Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
     PIPER_TRY(supported());
-    m_shape = pipelineShape(m_plan);
-    const std::vector<RankMoments>* ranks = moments();
+    const std::vector<RankMoments>* ranks = begin();
     if (ranks == nullptr)
         return fail(ErrorCode::RuleBroken, "{} has no slots for these degrees",
                     toText(m_plan.schedule));
-    setChunks();
-    m_message_ns = messageNs();
     LayoutPrices& prices = layout(splitsBackward(m_plan.schedule));
     const DeviceReserve reserve = deviceReserve(m_plan);
     if (limit && pairsSlots(m_shape.kind))
         if (auto out = beyond(prices, *ranks, reserve, *limit)) return std::move(*out);
-    std::vector<StageSum> sums;
-    sums.reserve(ranks->size());
+    std::vector<StageSum>& sums = m_sums;
+    sums.clear();
     PlanEstimate out;
     Bytes worst, worst_low;
     StageContent known;
@@ -495,7 +519,7 @@ Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
         sums.push_back(stageSum(prices, s, (*ranks)[s]));
         const StageContent now = content(s);
         if (held == nullptr || !(now == known))
-            held = &state(prices, StageId(number(static_cast<std::int64_t>(s))), now);
+            held = &state(prices.number, StageId(number(static_cast<std::int64_t>(s))), now);
         known = now;
         sums.back().rank.tail_ns = held->tail_ns;
         const Bytes high = held->persistent + std::max(sums.back().high, held->at_optimizer);
@@ -513,10 +537,25 @@ Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
         out.slots_ns += sum.lane_ns / m_shape.pp;
     }
     out.step_ns = closedFormStepNs(m_shape, m_ranks);
-    out.bound_ns = boundNs(m_shape, sums);
+    out.bound_ns = boundNs(m_shape, std::span<const StageSum>(sums));
     out.device_total = reserve.total(worst);
     out.device_total_low = reserve.total(worst_low);
     return out;
+}
+
+std::int64_t PlanEstimator::boundHidingNs(double share) const {
+    std::vector<StageSum> sums = m_sums;
+    for (StageSum& sum : sums) {
+        const double hidden = share * static_cast<double>(sum.exchange_ns);
+        // All that one micro-batch exchanges both ways is more than a pass of its first chunk.
+        const auto pass = static_cast<std::int64_t>(
+            hidden / static_cast<double>(std::max<std::int64_t>(1, m_shape.num_microbatches)));
+        sum.lane_ns -= static_cast<std::int64_t>(hidden);
+        sum.first_ns = std::max<std::int64_t>(0, sum.first_ns - pass);
+        sum.last_ns = std::max<std::int64_t>(0, sum.last_ns - pass);
+        sum.rank.tail_ns = 0;
+    }
+    return boundNs(m_shape, std::span<const StageSum>(sums));
 }
 
 }  // namespace piper

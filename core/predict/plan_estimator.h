@@ -55,6 +55,13 @@ public:
     /// With a limit, of a schedule with pairs that needs more only that it does (not `complete`).
     [[nodiscard]] Result<PlanEstimate> estimate(std::optional<Bytes> limit = {});
 
+    /// What the device holds at least, without any slot written out: what lives all the time, and
+    /// where `with_slots` what slots begin with. 0 where estimate() gives an error.
+    [[nodiscard]] Bytes leastDeviceTotal(bool with_slots);
+    /// Of the plan last estimated (not one of pairs): no schedule of these slots ends earlier when
+    /// that share of every exchange is hidden, whatever follows the slots.
+    [[nodiscard]] std::int64_t boundHidingNs(double share) const;
+
     /// Layouts whose prices are kept: about 15 kB each.
     [[nodiscard]] std::size_t numPriced() const { return m_layouts.size(); }
     /// Drops prices of layouts; estimates stay the same.
@@ -90,9 +97,18 @@ private:
     struct ChunkUse {
         std::int64_t begin = 0, end = 0;  ///< layers
         ChunkEnds ends;
-        bool sends_forward = false;
+        bool sends_forward = false, sends_back = false;  ///< to another rank
     };
-    struct StageSum;
+    /// What the slots of a stage take and hold.
+    struct StageSum {
+        RankSlots rank;
+        std::int64_t busy_ns = 0, exchange_ns = 0;
+        std::int64_t lane_ns = 0;        ///< its slots on the compute lane
+        std::int64_t first_ns = 0;       ///< until the next stage can start, once this one can
+        std::int64_t last_ns = 0;        ///< one gradient through the first chunk
+        std::int64_t after_last_ns = 0;  ///< of its last slot, after the message
+        Bytes low, high;                 ///< held at the peak, without what lives all the time
+    };
     struct Held;
 
     [[nodiscard]] Status supported() const;
@@ -100,7 +116,9 @@ private:
     [[nodiscard]] LayoutPrices& layout(bool split);
     [[nodiscard]] LayoutPrices& plainLayout(bool split);
     [[nodiscard]] const std::vector<RankMoments>* moments();
-    [[nodiscard]] const StageState& state(const LayoutPrices& prices, StageId stage,
+    /// Only collectives that hide behind compute ask what the layers take (`layout`: their number).
+    [[nodiscard]] bool hidesCollectives() const;
+    [[nodiscard]] const StageState& state(std::int32_t layout, StageId stage,
                                           const StageContent& content);
     [[nodiscard]] std::int64_t messageNs();
 
@@ -112,6 +130,15 @@ private:
     [[nodiscard]] const ChunkSlots& pair(LayoutPrices& prices, std::size_t stage,
                                          const SlotForm& form);
     [[nodiscard]] Held heldOf(LayoutPrices& prices, std::size_t stage);
+    /// The moments of the plan's schedule, with all that an estimate asks first; null without
+    /// slots.
+    [[nodiscard]] const std::vector<RankMoments>* begin();
+    [[nodiscard]] Bytes persistent(std::int32_t layout, std::size_t stage) {
+        return state(layout, StageId(static_cast<std::int32_t>(stage)), content(stage)).persistent;
+    }
+    /// Most that a slot of the stage begins with, at least.
+    [[nodiscard]] Bytes heldAtLeast(LayoutPrices& prices, const RankMoments& rank,
+                                    std::size_t stage);
     [[nodiscard]] std::optional<PlanEstimate> beyond(LayoutPrices& prices,
                                                      const std::vector<RankMoments>& ranks,
                                                      const DeviceReserve& reserve, Bytes limit);
@@ -134,6 +161,7 @@ private:
     std::vector<std::string> m_orders;
     PipelineShape m_shape;
     std::vector<ChunkUse> m_chunks;  ///< [stage * chunks + chunk]
+    std::vector<StageSum> m_sums;
     std::vector<RankSlots> m_ranks;
     std::int64_t m_message_ns = 0;           ///< to the next rank or back
     std::vector<const ChunkSlots*> m_slots;  ///< [form] of the stage at hand

@@ -268,14 +268,19 @@ std::vector<MemoryChange> optimizerMemory(const Plan& plan, StageId stage,
 std::vector<MemoryChange> slotMemory(WorkTable& work, StageId stage, ModelChunkId chunk,
                                      const LayerRange& layers,
                                      const std::vector<Operation>& operations) {
-    const ActivationShares& shares = work.activations(stage);
-    std::vector<MemoryChange> changes;
+    const Plan& plan = work.plan();
+    std::vector<MemoryChange> changes, kept;
     // First: what an operation takes over is no longer on its way when it counts as kept.
-    if (const WorkerTensors* tensors = shares.worker())
-        changes = workerChanges(work, stage, *tensors, layers, operations);
-    const std::vector<MemoryChange> kept =
-        chunk.valid() ? MemoryWriter(shares, layers, work.plan(), operations).write()
-                      : optimizerMemory(work.plan(), stage, operations);
+    if (chunk.valid()) {
+        const ActivationShares& shares = work.activations(stage);
+        if (const WorkerTensors* tensors = shares.worker())
+            changes = workerChanges(plan, *tensors, layers, operations);
+        kept = MemoryWriter(shares, layers, plan, operations).write();
+    } else {
+        if (plan.framework == Framework::Plain)
+            changes = workerTailChanges(work, stage, operations);
+        kept = optimizerMemory(plan, stage, operations);
+    }
     changes.insert(changes.end(), kept.begin(), kept.end());
     std::ranges::stable_sort(changes, [](const MemoryChange& a, const MemoryChange& b) {
         return std::pair(a.operation, a.at_end) < std::pair(b.operation, b.at_end);

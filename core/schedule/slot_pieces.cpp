@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/plan/overlap.h"
 #include "core/run/run.h"
 #include "core/schedule/exposure.h"
 
@@ -24,12 +23,15 @@ public:
         Part out;
         for (std::size_t k = 0; k < (m_split ? kSlotKinds : 2); ++k) {
             const auto kind = static_cast<Slot::Kind>(k);
-            out.push_back(price(m_expander.part(kind, ModelChunkId(0), place)));
+            SlotTemplate slot = m_expander.part(kind, ModelChunkId(0), place);
+            slot.blocking_messages = true;  // only the layers that send have one to wait for
+            out.push_back(price(slot));
         }
         return out;
     }
 
-    /// The layer between others of its own rank; `sends`: its gradient leaves the rank.
+    /// The layer between others of its own rank; `sends`: its gradient leaves the rank, and compute
+    /// waits for that.
     [[nodiscard]] Part layer(std::int64_t layer, bool sends) {
         ChunkPlace place = between();
         place.layers = {layer, layer + 1};
@@ -113,15 +115,14 @@ std::int64_t& at(PortTimes& times, Port port) {
 
 }  // namespace
 
-SlotPieces::SlotPieces(const Plan& plan, const CostModel& cost, bool split)
-    : m_split(split), m_blocking(!effectiveOverlap(plan).pp) {
+SlotPieces::SlotPieces(const Plan& plan, const CostModel& cost, bool split) : m_split(split) {
     Builder builder(plan, cost, split);
     for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
         const std::int64_t layer = layerOfKind(plan.model, kind);
         if (layer < 0) continue;
         const auto k = static_cast<std::size_t>(kind);
         m_layers[k] = builder.layer(layer, false);
-        if (m_blocking && plan.layout.pp > 1) m_sending[k] = builder.layer(layer, true);
+        if (plan.layout.pp > 1) m_sending[k] = builder.layer(layer, true);
     }
     m_embedding = builder.embedding();
     m_head = builder.head();
@@ -148,7 +149,7 @@ void SlotPieces::walk(Slot::Kind kind, std::span<const LayerUse> layers, const C
     }
     if (ends.last) visit(m_head);
     for (std::size_t i = layers.size(); i-- > 0;)
-        visit(layer(layers[i], i == 0 && m_blocking && ends.sends_back));
+        visit(layer(layers[i], i == 0 && ends.waits_for_send));
     if (ends.first) visit(m_embedding);
 }
 

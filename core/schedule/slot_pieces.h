@@ -35,9 +35,9 @@ struct LayerUse {
 
 /// How the ends of a chunk look.
 struct ChunkEnds {
-    bool first = false;       ///< has the embedding
-    bool last = false;        ///< has the head
-    bool sends_back = false;  ///< its gradient goes to another rank
+    bool first = false;           ///< has the embedding
+    bool last = false;            ///< has the head
+    bool waits_for_send = false;  ///< compute waits until its gradient is with another rank
 };
 
 inline constexpr std::size_t kSlotKinds = 4;
@@ -87,10 +87,8 @@ private:
     std::vector<Known> m_durations;  ///< about twenty
     bool m_split = false;
     Part m_embedding, m_head;
-    std::array<Part, 2> m_layers;  ///< [LayerKind]
-    /// Layers whose gradient leaves the rank, where compute waits for what it sends.
-    std::array<Part, 2> m_sending;
-    bool m_blocking = false;
+    std::array<Part, 2> m_layers;   ///< [LayerKind]
+    std::array<Part, 2> m_sending;  ///< layers after which compute waits for what it sends
 };
 
 }  // namespace piper

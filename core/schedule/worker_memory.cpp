@@ -69,9 +69,9 @@ namespace {
 class WorkerWriter {
 public:
     /// `sends`: the slot's hidden state goes to another rank.
-    WorkerWriter(WorkTable& work, StageId stage, const WorkerTensors& tensors,
-                 const LayerRange& layers, bool sends)
-        : m_work(work), m_plan(work.plan()), m_stage(stage), m(tensors), m_layers(layers) {
+    WorkerWriter(const Plan& plan, const WorkerTensors& tensors, const LayerRange& layers,
+                 bool sends)
+        : m_plan(plan), m(tensors), m_layers(layers) {
         if (layers.size() == 0) return;
         if (layers.end == m_plan.model.num_layers)
             m_output = MemoryTerm::HeadActivation;
@@ -95,9 +95,6 @@ public:
             case OperationKind::Send:
             case OperationKind::Receive:
                 return message(op);
-            case OperationKind::ReduceScatter:
-            case OperationKind::AllGather:
-                return shard(op);
             default:
                 return;
         }
@@ -252,19 +249,7 @@ private:
         }
     }
 
-    /// A rank's own part of the gradients or weights beside the buffer of all of them.
-    void shard(const Operation& op) {
-        if (op.key.phase != Phase::DpComm || m_plan.zero_stage < 1) return;
-        const auto& moved = m_work.of(op.key, m_stage).communication;
-        if (!moved || moved->group_size < 2) return;
-        const double calls = asDouble(std::max<std::int64_t>(1, moved->calls));
-        during(op, MemoryTerm::CommunicationBuffer,
-               moved->bytes / (asDouble(moved->group_size - 1) * calls));
-    }
-
-    WorkTable& m_work;
     const Plan& m_plan;
-    StageId m_stage;
     const WorkerTensors& m;
     LayerRange m_layers;
     MemoryTerm m_output = MemoryTerm::AttentionActivation;  ///< of the last layer's output
@@ -273,16 +258,32 @@ private:
 
 }  // namespace
 
-std::vector<MemoryChange> workerChanges(WorkTable& work, StageId stage,
-                                        const WorkerTensors& tensors, const LayerRange& layers,
+std::vector<MemoryChange> workerChanges(const Plan& plan, const WorkerTensors& tensors,
+                                        const LayerRange& layers,
                                         const std::vector<Operation>& operations) {
     const bool sends = std::ranges::any_of(operations, [](const Operation& op) {
         return op.key.kind == OperationKind::Send && op.key.pass == Pass::Forward &&
                !isHandOver(op);
     });
-    WorkerWriter writer(work, stage, tensors, layers, sends);
+    WorkerWriter writer(plan, tensors, layers, sends);
     for (const Operation& op : operations) writer.write(op);
     return writer.take();
+}
+
+std::vector<MemoryChange> workerTailChanges(WorkTable& work, StageId stage,
+                                            const std::vector<Operation>& operations) {
+    std::vector<MemoryChange> changes;
+    if (work.plan().zero_stage < 1) return changes;
+    for (const Operation& op : operations) {
+        const auto& moved = work.of(op.key, stage).communication;
+        if (op.key.phase != Phase::DpComm || !moved || moved->group_size < 2) continue;
+        // A rank's own part of the gradients or weights, beside the buffer of all of them.
+        const double calls = asDouble(std::max<std::int64_t>(1, moved->calls));
+        const Bytes own = moved->bytes / (asDouble(moved->group_size - 1) * calls);
+        changes.push_back({op.id, false, MemoryTerm::CommunicationBuffer, own});
+        changes.push_back({op.id, true, MemoryTerm::CommunicationBuffer, own * -1.0});
+    }
+    return changes;
 }
 
 }  // namespace piper

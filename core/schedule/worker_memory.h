@@ -30,11 +30,14 @@ public:
     bool splits_rows = false, splits_sums = false;  ///< sp; tp without or with it
 };
 
-/// What an own worker's slot holds besides what it keeps: changes for slotMemory, unsorted.
-/// `layers`: of the model chunk; none for the end of the step.
-[[nodiscard]] std::vector<MemoryChange> workerChanges(WorkTable& work, StageId stage,
+/// What a slot of our own worker holds besides what it keeps: changes for slotMemory, unsorted.
+/// `layers`: of its model chunk.
+[[nodiscard]] std::vector<MemoryChange> workerChanges(const Plan& plan,
                                                       const WorkerTensors& tensors,
                                                       const LayerRange& layers,
                                                       const std::vector<Operation>& operations);
+/// The same of the end of a step.
+[[nodiscard]] std::vector<MemoryChange> workerTailChanges(WorkTable& work, StageId stage,
+                                                          const std::vector<Operation>& operations);
 
 }  // namespace piper

@@ -136,7 +136,7 @@ std::int64_t CoreSearch::sharedFloorNs(const PlanEstimate& whole) const {
                                              : std::max(whole.compute_ns, whole.exchange_ns);
 }
 
-std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
+std::optional<CoreOutlook> CoreSearch::outlook(const SearchCore& core) {
     keepWithinMemory();
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
     const bool legal =
@@ -146,9 +146,14 @@ std::optional<std::int64_t> CoreSearch::floorNs(const SearchCore& core) {
         });
     if (!legal) return std::nullopt;
     const auto whole = wholeSlots(core);
-    if (!whole) return 0;
+    if (!whole) return CoreOutlook{};
+    CoreOutlook out;
     // Chunks and pairs of slots hide exchanges behind compute, nothing else does.
-    return m_choices.hidesExchanges() ? sharedFloorNs(*whole) : whole->slots_ns;
+    out.floor_ns = m_choices.hidesExchanges() ? sharedFloorNs(*whole) : whole->slots_ns;
+    constexpr double kRecompute = 4.0 / 3.0;  // a second forward pass
+    out.expected_ns = static_cast<std::int64_t>(static_cast<double>(whole->step_ns) *
+                                                (fits(*whole) ? 1.0 : kRecompute));
+    return out;
 }
 
 bool CoreSearch::offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best) {
@@ -171,13 +176,28 @@ void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
     }
 }
 
+/// By what is held without any slot priced. Of plans that do not fit the smallest is looked for, so
+/// only what is larger than that counts.
+bool CoreSearch::needsMore(const SearchPoint& point) {
+    const bool pairs = pairsSlots(point.pipeline.schedule);
+    if (!pairs && !m_tally.too_large) return false;
+    const Bytes enough =
+        pairs ? m_limit : std::max(m_limit, m_tally.too_large->estimate.device_total);
+    m_choices.apply(point, m_estimator.plan());
+    const bool more =
+        m_estimator.leastDeviceTotal(false) > enough || m_estimator.leastDeviceTotal(true) > enough;
+    if (more) ++m_tally.evaluated;
+    return more;
+}
+
 /// The fastest saving of memory that fits: within one ZeRO stage and place of the optimizer state
 /// each recompute takes longer than the one before.
 void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
     const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
+    point.saving.recompute = last;
+    point.saving.offload = m_choices.offloads().back();
+    if (needsMore(point)) return;
     if (!pairsSlots(point.pipeline.schedule)) {
-        point.saving.recompute = last;
-        point.saving.offload = m_choices.offloads().back();
         const auto least = estimate(point);
         if (!least) return;
         if (!fits(*least)) return tooLarge(point, *least);
@@ -233,11 +253,36 @@ void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_
         point.saving = {.zero_stage = stage};
         const auto fastest = estimate(point);
         if (!fastest) continue;
-        if (fastest->complete && fastest->bound_ns > limit_ns) continue;
+        if (fastest->complete && fastest->bound_ns > limit_ns) {
+            // What follows the slots is all that a ZeRO stage makes shorter.
+            if (!pairsSlots(point.pipeline.schedule) && m_estimator.boundHidingNs(0.0) > limit_ns)
+                return;
+            continue;
+        }
         if (fastest->complete && best && fastest->step_ns >= best->estimate.step_ns) continue;
         if (fits(*fastest) && offer(point, *fastest, best)) continue;
         chooseSaving(point, best);
     }
+}
+
+/// The exchange whole says what its chunks leave at least: they hide at most their share of it,
+/// whatever is saved.
+void CoreSearch::dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t limit_ns,
+                                std::vector<AllToAllChoice>& exchanges) {
+    const AllToAllChoice& base = m_space.base.all_to_all;
+    if (limit_ns == kNoLimit || base.chunks > 1 || pairsSlots(point.pipeline.schedule) ||
+        effectiveOverlap(m_space.base).ep)
+        return;
+    point.exchange = base;
+    point.saving = {.zero_stage = zero_stage};
+    m_choices.apply(point, m_estimator.plan());
+    ++m_tally.evaluated;
+    if (!m_estimator.estimate().ok()) return;
+    std::erase_if(exchanges, [&](const AllToAllChoice& exchange) {
+        const double left = 1.0 / static_cast<double>(std::max<std::int64_t>(1, exchange.chunks));
+        return exchange.algorithm == base.algorithm &&
+               m_estimator.boundHidingNs(1.0 - left) > limit_ns;
+    });
 }
 
 void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
@@ -247,15 +292,24 @@ void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
     const auto whole = wholeSlots(core);
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
     const bool bounded = whole && m_space.base.all_to_all.chunks <= 1;
+    const bool by_memory = m_space.objective == Objective::MemoryHeadroom;
     for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
         point.pipeline = pipeline;
+        std::vector<AllToAllChoice> exchanges = m_choices.exchanges(core, pipeline);
+        if (bounded && !by_memory)
+            std::erase_if(exchanges, [&](const AllToAllChoice& exchange) {
+                point.exchange = exchange;
+                return slotsFloorNs(point, *whole) > limit_ns;
+            });
+        if (exchanges.empty()) continue;
+        point.exchange = exchanges.front();
         const std::vector<int> zero_stages = legalZeroStages(point);
         if (zero_stages.empty()) continue;
+        if (!by_memory) dropSlowChunks(point, zero_stages.front(), limit_ns, exchanges);
         Best best;
-        for (const AllToAllChoice& exchange : m_choices.exchanges(core, pipeline)) {
+        for (const AllToAllChoice& exchange : exchanges) {
             point.exchange = exchange;
-            if (bounded && slotsFloorNs(point, *whole) > limit_ns) continue;
-            if (m_space.objective == Objective::MemoryHeadroom)
+            if (by_memory)
                 smallest(point, zero_stages, best);
             else
                 refinePipeline(point, zero_stages, limit_ns, best);

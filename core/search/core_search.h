@@ -37,6 +37,12 @@ struct SearchTally {
     void add(const SearchTally& other);
 };
 
+/// What a core promises before it is refined.
+struct CoreOutlook {
+    std::int64_t floor_ns = 0;     ///< no plan of the core has a shorter step
+    std::int64_t expected_ns = 0;  ///< a guess, to look first where good plans are
+};
+
 /// Looks for the best plans of one core at a time. Bounds decide what is not looked at.
 class CoreSearch {
 public:
@@ -44,8 +50,8 @@ public:
 
     CoreSearch(const SearchSpace& space, const SearchChoices& choices);
 
-    /// No plan of the core has a shorter step. nullopt: none breaks no rule.
-    [[nodiscard]] std::optional<std::int64_t> floorNs(const SearchCore& core);
+    /// nullopt: no plan of the core breaks no rule.
+    [[nodiscard]] std::optional<CoreOutlook> outlook(const SearchCore& core);
     /// Of each pipeline the fastest plan that fits, where its bound is not above `limit_ns`.
     void refine(const SearchCore& core, std::int64_t limit_ns, std::vector<FoundPlan>& out);
 
@@ -69,6 +75,9 @@ private:
                                             const PlanEstimate& whole) const;
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                         std::int64_t limit_ns, Best& best);
+    void dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t limit_ns,
+                        std::vector<AllToAllChoice>& exchanges);
+    [[nodiscard]] bool needsMore(const SearchPoint& point);
     void chooseSaving(SearchPoint point, Best& best);
     [[nodiscard]] bool offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best);
     void fewestRecomputed(SearchPoint point, Best& best);

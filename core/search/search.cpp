@@ -35,7 +35,9 @@ namespace {
 
 /// Cores between two looks at the best so far: the answer does not depend on the order in which
 /// bodies of a batch run.
-constexpr std::size_t kFirstBatch = 16, kBatch = 256;
+constexpr std::size_t kFirstBatch = 64, kBatch = 256;
+/// Cores looked at before all others.
+constexpr std::size_t kPromising = 64;
 /// Independent searchers, each with parts priced of its own: so many threads work at most.
 constexpr std::size_t kSearchers = 16;
 /// Schedules played between two looks at the best so far.
@@ -68,22 +70,22 @@ public:
         m_total = 2 * m_choices.cores().size();
         PIPER_TRY(firstPlan());
         PIPER_TRY(setFloors());
+        PIPER_TRY(look(takePromising()));
         std::size_t batch = kFirstBatch;
         for (std::size_t begin = 0; begin < m_order.size(); begin += batch) {
             if (m_order[begin].floor_ns > limit()) break;
             if (begin > 0) batch = std::min(kBatch, 2 * batch);
             const std::size_t end = std::min(m_order.size(), begin + batch);
-            PIPER_TRY(refine(begin, end));
-            PIPER_TRY(play());
-            m_done += end - begin;
-            report();
+            std::vector<std::size_t> cores;
+            for (std::size_t i = begin; i < end; ++i) cores.push_back(m_order[i].core);
+            PIPER_TRY(look(cores));
         }
         return collect();
     }
 
 private:
     struct Ordered {
-        std::int64_t floor_ns = 0;
+        std::int64_t floor_ns = 0, expected_ns = 0;
         std::size_t core = 0;
     };
 
@@ -150,23 +152,45 @@ private:
     Status setFloors() {
         std::vector<std::size_t> all(m_choices.cores().size());
         std::iota(all.begin(), all.end(), std::size_t{0});
-        std::vector<std::optional<std::int64_t>> floors(all.size());
+        std::vector<std::optional<CoreOutlook>> found(all.size());
         forEachCore(all, [&](CoreSearch& searcher, std::size_t i) {
-            floors[i] = searcher.floorNs(m_choices.cores()[i]);
+            found[i] = searcher.outlook(m_choices.cores()[i]);
         });
         PIPER_TRY(stopped());
-        for (std::size_t i = 0; i < floors.size(); ++i)
-            if (floors[i]) m_order.push_back({byMemory() ? 0 : *floors[i], i});
-        std::ranges::stable_sort(m_order, {}, &Ordered::floor_ns);
+        for (std::size_t i = 0; i < found.size(); ++i)
+            if (found[i])
+                m_order.push_back({byMemory() ? 0 : found[i]->floor_ns, found[i]->expected_ns, i});
         m_total = all.size() + m_order.size();
         m_done = all.size();
         report();
         return {};
     }
 
-    Status refine(std::size_t begin, std::size_t end) {
+    /// Takes the cores out of the order whose plans are expected to be good: a low limit saves
+    /// looking at the others.
+    std::vector<std::size_t> takePromising() {
+        const std::size_t count = std::min(m_order.size(), kPromising);
+        const auto end = m_order.begin() + static_cast<std::ptrdiff_t>(count);
+        std::ranges::partial_sort(
+            m_order, end, {}, [](const Ordered& o) { return std::pair(o.expected_ns, o.core); });
         std::vector<std::size_t> cores;
-        for (std::size_t i = begin; i < end; ++i) cores.push_back(m_order[i].core);
+        for (auto at = m_order.begin(); at != end; ++at) cores.push_back(at->core);
+        m_order.erase(m_order.begin(), end);
+        std::ranges::sort(m_order, {},
+                          [](const Ordered& o) { return std::pair(o.floor_ns, o.core); });
+        return cores;
+    }
+
+    /// Refines cores and plays what was found.
+    Status look(const std::vector<std::size_t>& cores) {
+        PIPER_TRY(refine(cores));
+        PIPER_TRY(play());
+        m_done += cores.size();
+        report();
+        return {};
+    }
+
+    Status refine(const std::vector<std::size_t>& cores) {
         std::vector<std::vector<FoundPlan>> found(cores.size());
         const std::int64_t limit_ns = limit();
         forEachCore(cores, [&](CoreSearch& searcher, std::size_t i) {
@@ -319,7 +343,8 @@ private:
     SearchChoices m_choices;
     Bytes m_limit;
     std::vector<std::unique_ptr<CoreSearch>> m_searchers;
-    std::vector<Ordered> m_order;  ///< cores with a legal plan, lowest floor first
+    std::vector<Ordered>
+        m_order;  ///< cores with a legal plan, lowest floor first once the promising are taken
     std::vector<Candidate> m_candidates;
     std::vector<std::int64_t> m_best_steps;  ///< ascending, at most `top`
     std::size_t m_done = 0, m_total = 0;
