@@ -74,10 +74,12 @@ Result<ClusterSpec> proposeCluster(const HostFacts& facts, std::int64_t nodes) {
     } else {
         PIPER_ASSIGN(cluster.device, findDevice("cpu"));
         // Of Slurm's nodes, where there are any: the log-in node is another machine.
-        const std::int64_t here =
-            facts.cores > 0 ? std::min(facts.cores, facts.processors) : facts.processors;
-        cluster.devices_per_node =
-            std::max<std::int64_t>(1, partition != nullptr ? partition->processors : here);
+        const auto ranksOf = [](std::int64_t cores, std::int64_t processors) {
+            return std::max<std::int64_t>(1, cores > 0 ? std::min(cores, processors) : processors);
+        };
+        cluster.devices_per_node = partition != nullptr
+                                       ? ranksOf(partition->cores, partition->processors)
+                                       : ranksOf(facts.cores, facts.processors);
         const Bytes memory = partition != nullptr ? partition->memory : facts.memory;
         if (memory.value > 0)
             cluster.device.memory =

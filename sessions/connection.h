@@ -36,6 +36,8 @@ public:
     virtual Status cancel(int grace_ms) = 0;
 };
 
+using TransferProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
 struct RemoteFile {
     std::string name;  ///< no directory parts
     std::int64_t size_bytes = 0;
@@ -64,12 +66,10 @@ public:
     [[nodiscard]] virtual Result<std::vector<RemoteFile>> list(const std::string& path) = 0;
     /// progress: bytes so far, total.
     virtual Status fetch(const std::string& remote, const std::filesystem::path& local,
-                         const std::function<void(std::int64_t, std::int64_t)>& progress,
-                         std::stop_token stop = {}) = 0;
+                         const TransferProgress& progress, std::stop_token stop = {}) = 0;
     /// The other way, whole or not at all; mode 0700 when executable, else 0600.
     virtual Status send(const std::filesystem::path& local, const std::string& remote,
-                        bool executable,
-                        const std::function<void(std::int64_t, std::int64_t)>& progress,
+                        bool executable, const TransferProgress& progress,
                         std::stop_token stop = {}) = 0;
 };
 

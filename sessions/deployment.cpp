@@ -82,8 +82,7 @@ Status mustRun(Connection& connection, const Answer& answer, const std::string& 
 
 Result<Deployment> deployWorker(Connection& connection, const std::string& directory,
                                 const std::filesystem::path& worker,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress,
-                                const std::stop_token& stop) {
+                                const TransferProgress& progress, const std::stop_token& stop) {
     if (connection.isLocal()) return Deployment{worker.string(), false};
     std::vector<Part> parts = {{worker, "piper-worker", {}}};
     std::error_code ignored;

@@ -21,10 +21,10 @@ struct Deployment {
 /// DIRECTORY/worker/HASH/, private, once for each version; whole or not at all. Then starts it
 /// once to see that it runs there.
 /// Errors: External when it does not run on the host, naming the missing libraries.
-[[nodiscard]] Result<Deployment> deployWorker(
-    Connection& connection, const std::string& directory, const std::filesystem::path& worker,
-    const std::function<void(std::int64_t, std::int64_t)>& progress,
-    const std::stop_token& stop = {});
+[[nodiscard]] Result<Deployment> deployWorker(Connection& connection, const std::string& directory,
+                                              const std::filesystem::path& worker,
+                                              const TransferProgress& progress,
+                                              const std::stop_token& stop = {});
 
 /// Checks a worker that the user put there himself.
 Status checkWorker(Connection& connection, const std::string& worker);

@@ -34,7 +34,7 @@ s nics; for d in /sys/class/net/*; do [ -e "$d/device" ] || continue
   echo "ethernet ${d##*/} $(cat "$d/speed" 2>/dev/null)"; done
 for d in /sys/class/infiniband/*/ports/*; do [ -e "$d/rate" ] || continue
   n=${d#/sys/class/infiniband/}; echo "infiniband ${n%%/*} $(cat "$d/rate") $(cat "$d/link_layer" 2>/dev/null)"; done
-s partitions; has sinfo && t sinfo -h -e -o '%R|%a|%l|%D|%c|%m|%G|%P|%N|%F|%s' 2>&1 | head -200
+s partitions; has sinfo && t sinfo -h -e -o '%R|%a|%l|%D|%c|%m|%G|%P|%N|%F|%s|%X|%Y' 2>&1 | head -200
 s topology; has scontrol && t scontrol show topology 2>&1 | grep SwitchName | head -500
 s scratch; for d in "$SCRATCH" "$WORK" "$TMPDIR" /scratch "/scratch/$USER" /local /lscratch /tmp; do
   [ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] && echo "$(df -Pk "$d" 2>/dev/null | awk 'NR==2{print $4}') $d"; done | sort -u -k2
@@ -229,7 +229,7 @@ void readSlurm(const Sections& s, HostFacts& facts) {
     if (found != s.end())
         for (const std::string& line : lines(found->second)) {
             const std::vector<std::string> f = fields(line, '|');
-            if (f.size() != 11) {
+            if (f.size() != 13) {
                 facts.missing.push_back("Slurm: sinfo says '" + displayLine(line, 120) + "'");
                 break;
             }
@@ -239,6 +239,7 @@ void readSlurm(const Sections& s, HostFacts& facts) {
             p.memory = mib(static_cast<double>(numberIn(f[5])));
             p.is_default = f[7].ends_with('*');
             p.node_list = f[8], p.nodes_in_use = f[9], p.nodes_per_job = f[10];
+            p.cores = numberIn(f[11]) * numberIn(f[12]);
             facts.partitions.push_back(std::move(p));
         }
     if (facts.programs["srun"] == "not found") facts.missing.emplace_back("Slurm: not there");

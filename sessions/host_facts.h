@@ -35,7 +35,8 @@ struct PartitionFacts {
     std::string nodes_in_use;   ///< "3/12/1/16": allocated, idle, other, all
     std::string nodes_per_job;  ///< "1-infinite"
     bool is_default = false;
-    std::int64_t nodes = 0, processors = 0;  ///< processors of a node
+    std::int64_t nodes = 0;
+    std::int64_t processors = 0, cores = 0;  ///< of a node; hardware threads are processors
     Bytes memory;                            ///< of a node
 };
 

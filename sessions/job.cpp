@@ -68,8 +68,9 @@ private:
 
     /// A job that did not end as it should: why, in the words of who ended it.
     Result<JobStatus> explained(JobReport report) {
-        const Result<std::string> text = m_connection.readFile(file(kLogFile), 8 << 20);
-        if (text.ok()) report.ending = *text;
+        PIPER_ASSIGN(const CommandResult log,
+                     m_connection.run({"tail", "-c", "1000000", file(kLogFile)}));
+        report.ending = log.output;
         if (report.exit_status.empty() && !m_record.slurm_job.empty()) {
             const Result<std::string> end = m_connection.readFile(file(kSlurmEndFile), 4096);
             if (end.ok()) report.slurm_end = *end;
@@ -78,7 +79,8 @@ private:
         if (status.state != JobState::Failed || launcherEnding(report.ending) ||
             slurmEnding(report.slurm_end))
             return status;
-        const std::string reason = text.ok() ? displayLine(failureReason(*text)) : "no log";
+        const std::string reason =
+            log.exit_status == 0 ? displayLine(failureReason(log.output)) : "no log";
         if (report.exit_status.empty())
             status.message = "the launcher ended without leaving an exit status; " + reason;
         else if (status.message.empty())

@@ -17,6 +17,8 @@ inline constexpr std::string_view kExitStatusFile = "exit_status";
 inline constexpr std::string_view kLauncherRecordFile = "launcher.json";
 inline constexpr std::string_view kCancelledFile = "cancelled";
 inline constexpr std::string_view kSlurmEndFile = "slurm_end";
+inline constexpr std::string_view kDigestScriptFile = "digest.sh";
+inline constexpr std::string_view kDigestFile = "digest.piper";
 
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else
 /// ~/.local/state/piper-workbench/jobs.

@@ -142,14 +142,12 @@ public:
     }
 
     Status fetch(const std::string& remote, const std::filesystem::path& local,
-                 const std::function<void(std::int64_t, std::int64_t)>& progress,
-                 std::stop_token stop) override {
+                 const TransferProgress& progress, std::stop_token stop) override {
         return copy(remote, local, progress, stop);
     }
 
     Status send(const std::filesystem::path& local, const std::string& remote, bool executable,
-                const std::function<void(std::int64_t, std::int64_t)>& progress,
-                std::stop_token stop) override {
+                const TransferProgress& progress, std::stop_token stop) override {
         PIPER_TRY(copy(local, remote, progress, stop));
         if (::chmod(remote.c_str(), executable ? 0700 : 0600) != 0)
             return ioError("cannot set the mode of", remote);
@@ -158,8 +156,7 @@ public:
 
 private:
     static Status copy(const std::filesystem::path& remote, const std::filesystem::path& local,
-                       const std::function<void(std::int64_t, std::int64_t)>& progress,
-                       const std::stop_token& stop) {
+                       const TransferProgress& progress, const std::stop_token& stop) {
         std::error_code error;
         const auto size = static_cast<std::int64_t>(std::filesystem::file_size(remote, error));
         if (error) return ioError("cannot read", remote);

@@ -14,6 +14,8 @@
 
 namespace piper {
 
+class Workspace;
+
 struct PlanRunOptions {
     std::string worker;         ///< path of piper-worker on the host
     std::string jobs_root;      ///< directory of jobs on the host
@@ -34,6 +36,14 @@ struct StoredRun {
     std::string predicted_routed;  ///< the prediction for the routing this run really had
     RunOutcome outcome = RunOutcome::Finished;
     std::string reason;
+    std::int64_t digests = 0;  ///< ranks whose events are not in the workspace yet
+};
+
+/// How a collection reports and is stopped. Stopped, it leaves the workspace as it was and goes on
+/// from there the next time.
+struct CollectOptions {
+    TransferProgress progress;  ///< of the bytes of all files
+    std::stop_token stop;
 };
 
 /// One run of a plan on a host, from launch to collection. The job goes on without this object.
@@ -55,14 +65,28 @@ public:
     [[nodiscard]] Result<std::string> log() { return m_job->log(); }
 
     /// Merges what every rank recorded, also of a job that failed or was cancelled, into the
-    /// workspace file (made when missing), with the plan's prediction as a modelled run beside it,
-    /// and one more for the routing load that was measured.
+    /// workspace file (made when missing, with its directory), with the plan's prediction as a
+    /// modelled run beside it, and one more for the routing load that was measured. A run of this
+    /// name that is this job's digest gets the events it lacks.
     [[nodiscard]] Result<StoredRun> collect(const std::filesystem::path& workspace,
-                                            const std::string& run_name);
+                                            const std::string& run_name,
+                                            const CollectOptions& options = {});
+
+    /// The same of a job that has ended, without most of its events: the host sums them up, so that
+    /// little has to come (Workspace::addDigestRank). Errors: Unsupported when the host cannot.
+    [[nodiscard]] Result<StoredRun> collectDigest(const std::filesystem::path& workspace,
+                                                  const std::string& run_name,
+                                                  const CollectOptions& options = {});
 
 private:
     explicit PlanRun(Connection& connection, std::unique_ptr<Job> job)
         : m_connection(&connection), m_job(std::move(job)) {}
+
+    /// Adds what belongs beside a measured run that has just been stored.
+    Status complete(Workspace& file, std::int64_t run_id, StoredRun& stored);
+    Status storePredictions(Workspace& file, std::int64_t run_id, StoredRun& stored);
+    Result<StoredRun> addEvents(const std::filesystem::path& workspace, const Run& digest,
+                                const CollectOptions& options);
 
     Connection* m_connection;
     std::unique_ptr<Job> m_job;

@@ -12,13 +12,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <thread>
 #include <utility>
-
-#include "core/base/read_all.h"
 
 namespace piper {
 namespace {
@@ -173,22 +169,6 @@ Status ChildProcess::cancel(int grace_ms) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ::kill(-m_pid, SIGKILL);
     return {};
-}
-
-std::vector<pid_t> processesNaming(const std::string& word) {
-    std::vector<pid_t> found;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-        const std::string name = entry.path().filename().string();
-        if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
-            continue;
-        const auto pid = static_cast<pid_t>(std::stol(name));
-        if (pid == ::getpid()) continue;
-        std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-        const std::optional<std::string> line = readAll(in);
-        if (line && line->find(word) != std::string::npos) found.push_back(pid);
-    }
-    return found;
 }
 
 }  // namespace piper

@@ -46,7 +46,4 @@ private:
     std::optional<int> m_exit;
 };
 
-/// Processes whose command line contains `word` (this one excepted); reads /proc.
-[[nodiscard]] std::vector<pid_t> processesNaming(const std::string& word);
-
 }  // namespace piper

@@ -55,7 +55,7 @@ public:
                         displayLine(request.job_directory));
         JobRecord record;
         record.launcher = "sbatch";
-        PIPER_TRY(prepareJob(m_connection, request, jobRecordText(record)));
+        PIPER_TRY(prepareJob(m_connection, request, m_options, jobRecordText(record)));
         const std::string script = request.job_directory + "/" + std::string(kScriptFile);
         PIPER_TRY(m_connection.writeFile(script, batchScript(request, m_options), true));
         // Submitted and noted in one go: a connection that is cut leaves no job nobody knows.

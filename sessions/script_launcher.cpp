@@ -61,7 +61,7 @@ public:
 
     Result<std::unique_ptr<Job>> launch(const LaunchRequest& request) override {
         PIPER_ASSIGN(const CommandResult found,
-                     runShell(m_connection, own() + "command -v " + m_name + "\n"));
+                     runShell(m_connection, ownLines(m_options) + "command -v " + m_name + "\n"));
         if (found.exit_status != 0) {
             Error error = fail(ErrorCode::External, "no {} on {}", m_name, m_connection.label());
             error.hint = m_name == "mpirun"
@@ -80,7 +80,7 @@ public:
         record.launcher = m_name;
         for (const std::string& host : m_options.hosts)
             record.hosts.push_back(host.substr(0, host.find(':')));
-        PIPER_TRY(prepareJob(m_connection, request, jobRecordText(record)));
+        PIPER_TRY(prepareJob(m_connection, request, m_options, jobRecordText(record)));
         const std::string file = inDirectory(request.job_directory, kScriptFile);
         PIPER_TRY(m_connection.writeFile(file, script(request), true));
         PIPER_ASSIGN(const CommandResult started,
@@ -114,14 +114,6 @@ private:
         return launchScript(request, command(request),
                             m_name == "srun" ? slurmEnvironment(m_options) : std::string(),
                             m_options);
-    }
-
-    /// The user's own lines, silent: they may make the launcher found.
-    [[nodiscard]] std::string own() const {
-        if (m_options.extra_lines.empty()) return {};
-        std::string lines = "{\n";
-        for (const std::string& line : m_options.extra_lines) lines += line + "\n";
-        return lines + "} > /dev/null 2>&1\n";
     }
 
     std::string m_name;
@@ -180,9 +172,21 @@ std::vector<std::string> rankMap(const Plan& plan) {
     return map;
 }
 
+std::string ownLines(const LauncherOptions& options) {
+    std::string lines;
+    for (const std::string& line : options.extra_lines)
+        if (!line.starts_with("#SBATCH")) lines += line + "\n";
+    return lines.empty() ? lines : "{\n" + lines + "} > /dev/null 2>&1\n";
+}
+
 Status prepareJob(Connection& connection, const LaunchRequest& request,
-                  const std::string& record_text) {
+                  const LauncherOptions& options, const std::string& record_text) {
     PIPER_TRY(connection.makeDirectory(request.job_directory));
+    const std::string digest =
+        fmt::format("#!/bin/sh\n{}exec {}\n", ownLines(options),
+                    shellCommand({request.worker, "--digest", request.job_directory}));
+    PIPER_TRY(
+        connection.writeFile(inDirectory(request.job_directory, kDigestScriptFile), digest, true));
     PIPER_TRY(connection.writeFile(inDirectory(request.job_directory, kLauncherRecordFile),
                                    record_text, false));
     return connection.writeFile(inDirectory(request.job_directory, kPlanFile),

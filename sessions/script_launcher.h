@@ -28,8 +28,12 @@ namespace piper {
                                           const std::string& before, const LauncherOptions& options,
                                           const std::string& redirection);
 
-/// Makes the job directory with plan and record. Errors: those of the connection.
+/// The user's own lines for the shell, silent: they may make the launcher found.
+[[nodiscard]] std::string ownLines(const LauncherOptions& options);
+
+/// Makes the job directory with plan, record and the script that makes the job's digest.
+/// Errors: those of the connection.
 Status prepareJob(Connection& connection, const LaunchRequest& request,
-                  const std::string& record_text);
+                  const LauncherOptions& options, const std::string& record_text);
 
 }  // namespace piper

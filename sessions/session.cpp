@@ -82,8 +82,7 @@ Result<std::string> Session::jobsRoot() {
 }
 
 Result<std::string> Session::worker(const std::filesystem::path& local_worker,
-                                    const std::function<void(std::int64_t, std::int64_t)>& progress,
-                                    const std::stop_token& stop) {
+                                    const TransferProgress& progress, const std::stop_token& stop) {
     if (!m_config.worker.empty()) {
         PIPER_TRY(checkWorker(*m_connection, m_config.worker));
         return m_config.worker;

@@ -43,10 +43,9 @@ public:
     [[nodiscard]] Result<std::string> directory();
     [[nodiscard]] Result<std::string> jobsRoot();
     /// A worker that runs on the host: the user's own, or ours (`local_worker`), sent when needed.
-    [[nodiscard]] Result<std::string> worker(
-        const std::filesystem::path& local_worker,
-        const std::function<void(std::int64_t, std::int64_t)>& progress = {},
-        const std::stop_token& stop = {});
+    [[nodiscard]] Result<std::string> worker(const std::filesystem::path& local_worker,
+                                             const TransferProgress& progress = {},
+                                             const std::stop_token& stop = {});
     /// Takes away what was sent; with `jobs` also the directories of all jobs that have ended.
     /// Returns how many of those were left because they go on.
     [[nodiscard]] Result<int> clean(bool jobs);

@@ -132,8 +132,7 @@ public:
     }
 
     Status fetch(const std::string& remote, const std::filesystem::path& local,
-                 const std::function<void(std::int64_t, std::int64_t)>& progress,
-                 std::stop_token stop) override {
+                 const TransferProgress& progress, std::stop_token stop) override {
         return repeated(
             [&](const std::shared_ptr<SshLink>& link) {
                 return fetchFile(link, remote, local, progress, stop);
@@ -142,8 +141,7 @@ public:
     }
 
     Status send(const std::filesystem::path& local, const std::string& remote, bool executable,
-                const std::function<void(std::int64_t, std::int64_t)>& progress,
-                std::stop_token stop) override {
+                const TransferProgress& progress, std::stop_token stop) override {
         return repeated(
             [&](const std::shared_ptr<SshLink>& link) {
                 return sendFile(link, local, remote, executable, progress, stop);

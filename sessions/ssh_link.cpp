@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "sessions/descriptor.h"
 #include "sessions/ssh_auth.h"
@@ -101,12 +103,18 @@ Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPro
         socket = *connected;
         watchSocket(socket);
     }
+    // libssh waits for its peer without asking us: it finds the connection ended instead.
+    // It closes its own descriptor on a fault: ours says which connection is meant.
+    const Descriptor ours(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    if (ours.get() < 0) {
+        const int reason = errno;
+        ::close(socket);
+        return fail(ErrorCode::External, "cannot connect to {}: {}", host.address(),
+                    std::strerror(reason));
+    }
     ssh_options_set(session.get(), SSH_OPTIONS_FD, &socket);
     Status status;
     {
-        // libssh waits for its peer without asking us: it finds the connection ended instead.
-        // It closes its own descriptor on a fault: ours says which connection is meant.
-        const Descriptor ours(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
         const std::stop_callback cut(stop, [&ours] { ::shutdown(ours.get(), SHUT_RDWR); });
         status = logIn(session.get(), host, prompter);
     }

@@ -14,8 +14,6 @@
 
 namespace piper {
 
-using TransferProgress = std::function<void(std::int64_t done, std::int64_t total)>;
-
 /// Fetches into "LOCAL.part", from where an earlier try ended, checks the SHA-256 of the whole with
 /// the host and renames. A file that grows meanwhile gives what it held at the start.
 /// Errors: External when the check fails twice: the file changes, or the way is bad.

@@ -84,7 +84,7 @@ void compareTraces(const Loaded& a, const Loaded& b, int skip_steps, bool json) 
 
 bool hasEvents(const Run& run) {
     return std::any_of(run.ranks.begin(), run.ranks.end(),
-                       [](const RankTimeline& rank) { return !rank.events.empty(); });
+                       [](const RankTimeline& rank) { return rank.numEvents() > 0; });
 }
 
 void comparePhases(const Loaded& a, const Loaded& b, int skip_steps, bool json) {
@@ -134,13 +134,22 @@ Outcome runStats(const CompareOptions& options, bool json) {
         const RunStatistics statistics = computeStatistics(run, options.skip_steps);
         Json entry = statisticsJson(run, statistics);
         addDeviceStatistics(run, loaded.devices, entry);
+        // Waits and the critical path are between single events.
+        const bool digest = run.numDigests() > 0;
         const PipelineStatistics pipeline =
-            pipelineStatistics(run, groupsOf(run), options.skip_steps);
-        if (!loaded.trace) addPipelineStatistics(run, pipeline, entry);
+            digest ? PipelineStatistics()
+                   : pipelineStatistics(run, groupsOf(run), options.skip_steps);
+        if (!loaded.trace && !digest) addPipelineStatistics(run, pipeline, entry);
         document["runs"].push_back(std::move(entry));
+        if (digest)
+            printMessage(
+                fmt::format("run '{}': {} of {} ranks are here without most events, so waits, "
+                            "layers and the critical path are not known: piperctl fetch JOB "
+                            "brings them",
+                            run.name, run.numDigests(), run.ranks.size()));
         if (json) continue;
         fmt::print("{}", statisticsTable(run, statistics));
-        fmt::print("{}", pipelineTable(run, pipeline));
+        if (!digest) fmt::print("{}", pipelineTable(run, pipeline));
         if (isImported(run)) fmt::print("{}", deviceTable(run, loaded.devices));
         fmt::print("\n");
     }

@@ -83,6 +83,13 @@ Result<LeftOut> writeTrace(const Run& run, const ExportOptions& options) {
 Outcome exportRun(const ExportOptions& options, bool json) {
     PIPER_ASSIGN(Workspace workspace, Workspace::open(options.plan));
     PIPER_ASSIGN(const Run run, workspace.readRun(options.run));
+    if (run.numDigests() > 0) {
+        Error error = fail(ErrorCode::InvalidInput,
+                           "run '{}': {} of its {} ranks are here without most events", run.name,
+                           run.numDigests(), run.ranks.size());
+        error.hint = "piperctl fetch JOB without --digest brings them";
+        return std::move(error).at(options.plan);
+    }
     PIPER_ASSIGN(const LeftOut left_out, writeTrace(run, options));
     for (const std::string& damage : workspace.damage()) printMessage("damaged: " + damage);
     if (json) {

@@ -57,8 +57,10 @@ int statusOf(const JobStatus& status) {
 }
 
 Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& output,
-                    const std::string& name, bool json) {
-    const Result<StoredRun> stored = run.collect(output, name);
+                    const std::string& name, bool json, bool digest) {
+    const CollectOptions options{transferProgress("fetching"), {}};
+    const Result<StoredRun> stored =
+        digest ? run.collectDigest(output, name, options) : run.collect(output, name, options);
     if (!stored.ok()) {
         // A job that ended before its ranks recorded anything: why it did is what matters.
         if (stored.error().code != ErrorCode::NotFound || status.state == JobState::Finished ||
@@ -78,11 +80,16 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& ou
                    {"reason", collected.reason},
                    {"steps", status.step},
                    {"loss", status.loss},
+                   {"ranks_without_events", collected.digests},
                    {"job", run.directory()}});
     } else {
         fmt::print(
             "{}: run '{}' in {}{}\n", toText(collected.outcome), collected.measured, output,
             collected.predicted.empty() ? "" : ", its prediction as '" + collected.predicted + "'");
+        if (collected.digests > 0)
+            fmt::print(
+                "most events of {} ranks are not there yet: fetch it again without --digest\n",
+                collected.digests);
     }
     if (status.state != JobState::Finished) {
         printMessage(fmt::format("piperctl: {}: {}", toText(status.state), status.message));
@@ -91,7 +98,7 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& ou
     return statusOf(status);
 }
 
-std::function<void(std::int64_t, std::int64_t)> transferProgress(std::string what) {
+TransferProgress transferProgress(std::string what) {
     if (::isatty(STDERR_FILENO) == 0) return {};
     const auto shown = std::make_shared<std::int64_t>(-1);
     return [what = std::move(what), shown](std::int64_t done, std::int64_t total) {

@@ -14,11 +14,11 @@ namespace piper::app {
 /// Exit status of a command that saw a job end so.
 [[nodiscard]] int statusOf(const JobStatus& status);
 
-/// Brings what the ranks recorded into a workspace file and says what came.
+/// Brings what the ranks recorded, or its digest, into a workspace file and says what came.
 [[nodiscard]] Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& output,
-                                  const std::string& name, bool json);
+                                  const std::string& name, bool json, bool digest = false);
 
 /// Shows how far a transfer is, on a terminal only.
-[[nodiscard]] std::function<void(std::int64_t, std::int64_t)> transferProgress(std::string what);
+[[nodiscard]] TransferProgress transferProgress(std::string what);
 
 }  // namespace piper::app

@@ -56,6 +56,7 @@ Json hostFactsJson(const HostFacts& facts) {
                                      {"default", p.is_default},
                                      {"nodes", p.nodes},
                                      {"processors", p.processors},
+                                     {"cores", p.cores},
                                      {"memory_bytes", whole(p.memory)},
                                      {"gres", p.gres},
                                      {"node_list", p.node_list},
@@ -82,12 +83,13 @@ std::string hostFactsText(const HostFacts& facts) {
     if (!facts.gpu_links.empty()) out += line("gpu links", facts.gpu_links);
     for (const NicFacts& nic : facts.nics) out += line("network", nicText(nic));
     for (const PartitionFacts& p : facts.partitions)
-        out += line("partition",
-                    fmt::format("{}{}: {} ({}) of {} processors, {}, gres {}; limits {} and {} "
-                                "nodes; {}, allocated/idle/other/all {}",
-                                p.name, p.is_default ? " (default)" : "", p.node_list, p.nodes,
-                                p.processors, humanBytes(p.memory), p.gres, p.time_limit,
-                                p.nodes_per_job, p.state, p.nodes_in_use));
+        out +=
+            line("partition",
+                 fmt::format("{}{}: {} ({}) of {} processors on {} cores, {}, gres {}; limits {} "
+                             "and {} nodes; {}, allocated/idle/other/all {}",
+                             p.name, p.is_default ? " (default)" : "", p.node_list, p.nodes,
+                             p.processors, p.cores, humanBytes(p.memory), p.gres, p.time_limit,
+                             p.nodes_per_job, p.state, p.nodes_in_use));
     for (const std::string& one : facts.switches) out += line("switch", one);
     for (const ScratchFacts& s : facts.scratch)
         out += line("scratch", fmt::format("{}, {} free", s.path, humanBytes(s.free)));

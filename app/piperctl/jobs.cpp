@@ -15,6 +15,7 @@ struct JobOptions {
     std::string session = "local";
     std::string job, output, name;
     bool all = false;
+    bool digest = false;
 };
 
 struct OpenedJob {
@@ -104,7 +105,7 @@ Outcome runCancel(const JobOptions& options) {
 Outcome runFetch(const JobOptions& options, bool json) {
     PIPER_ASSIGN(OpenedJob job, openJob(options));
     PIPER_ASSIGN(const JobStatus status, job.run.status());
-    return collectInto(job.run, status, options.output, runName(options), json);
+    return collectInto(job.run, status, options.output, runName(options), json, options.digest);
 }
 
 void addSessionOption(CLI::App& app, JobOptions& options) {
@@ -143,6 +144,10 @@ void addJobs(CommandSet& commands) {
     fetch_app.add_option("job", fetch->job, "Job directory or name")->required();
     fetch_app.add_option("-o,--output", fetch->output, "Workspace file")->required();
     fetch_app.add_option("--name", fetch->name, "Name of the run in it");
+    fetch_app.add_flag(
+        "--digest", fetch->digest,
+        "Of a job that has ended: statistics and a coarse timeline, in seconds; fetch "
+        "without it brings the events later");
     addSessionOption(fetch_app, *fetch);
 }
 

@@ -13,6 +13,9 @@ ParsedOptions parseOptions(int argc, char** argv) {
     CLI::Option* calibrate = app.add_option("--calibrate", o.calibrate,
                                             "measure this machine into a cluster FILE and end");
     app.add_flag("--quick", o.quick, "fewer shapes and repetitions")->needs(calibrate);
+    app.add_option("--digest", o.digest,
+                   "write digest.piper in this job directory, what its ranks recorded without most "
+                   "events, and end");
     app.add_option("--plan", o.plan, "plan file");
     app.add_option("--job", o.job, "job directory: rank-N.piper, status.json");
     app.add_option("--steps", o.steps, "optimizer steps")
@@ -41,8 +44,8 @@ ParsedOptions parseOptions(int argc, char** argv) {
                    "after the last step");
     app.add_option("--resume", o.resume, "go on from a checkpoint, or the newest of a folder");
     app.final_callback([&o] {
-        if (o.calibrate.empty() && (o.plan.empty() || o.job.empty()))
-            throw CLI::RequiredError("--plan and --job (or --calibrate)");
+        if (o.calibrate.empty() && o.digest.empty() && (o.plan.empty() || o.job.empty()))
+            throw CLI::RequiredError("--plan and --job (or --calibrate, or --digest)");
     });
     app::completeCommandLine(app);
     parsed.exit_status = app::readCommandLine(app, argc, argv);

@@ -19,6 +19,7 @@ struct WorkerOptions {
     double learning_rate = 1e-3;
     std::string calibrate;  ///< measure into this cluster file instead of training
     bool quick = false;
+    std::string digest;  ///< write the digest of this job directory instead of training
     std::string backend = "cpu";
     std::int64_t checkpoint_every = 0;
     std::string checkpoint_directory, resume;

@@ -15,6 +15,7 @@
 #include "app/worker/interruption.h"
 #include "app/worker/signals.h"
 #include "app/worker/status_file.h"
+#include "collectors/live/collect.h"
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
 #include "core/plan/validated.h"
@@ -274,7 +275,11 @@ private:
 }  // namespace
 
 int runWorker(const WorkerOptions& options) {
-    return Worker(options).run();
+    if (options.digest.empty()) return Worker(options).run();
+    const Status written = writeDigest(options.digest, digestFile(options.digest));
+    if (written.ok()) return 0;
+    std::fprintf(stderr, "piper-worker: %s\n", written.error().text().c_str());
+    return exitStatus(written.error().code);
 }
 
 }  // namespace piper

@@ -68,6 +68,9 @@ Result<std::vector<ImportedRun>> importWorkspace(const std::filesystem::path& pa
         ImportedRun one;
         one.format = "workspace";
         PIPER_ASSIGN(one.run, file.readRun(summary.name));
+        one.counters.add(
+            "events_not_fetched", ImportSeverity::DataLoss, one.run.numDigests(),
+            "a rank of run '" + summary.name + "' came as a digest: fetch its job first");
         out.push_back(std::move(one));
     }
     if (out.empty())

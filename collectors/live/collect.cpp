@@ -16,11 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One rank file as it was found.
-struct RankFile {
+/// What of a rank's file says how the run ended; its records are stored already.
+struct RankEnd {
     std::int32_t rank = -1;
-    Run run;
-    [[nodiscard]] const RankTimeline& records() const { return run.ranks.front(); }
+    Run run;  ///< header
+    std::int64_t last_time_ns = 0;
+    std::string last_record;
 };
 
 /// N of "rank-N.piper", -1 for any other name.
@@ -36,8 +37,9 @@ std::int32_t rankOfName(const std::string& name) {
     return fault == std::errc() && stop == end ? rank : -1;
 }
 
-Result<RankFile> readRankFile(const fs::path& path, std::int32_t rank,
-                              std::vector<std::string>& problems) {
+/// A run of one rank.
+Result<Run> readRankFile(const fs::path& path, std::int32_t rank,
+                         std::vector<std::string>& problems) {
     PIPER_ASSIGN(Workspace file, Workspace::open(path));
     PIPER_ASSIGN(const std::vector<RunSummary> runs, file.runs());
     if (runs.empty()) return fail(ErrorCode::InvalidInput, "holds no run yet").at(path.string());
@@ -46,16 +48,15 @@ Result<RankFile> readRankFile(const fs::path& path, std::int32_t rank,
         return fail(ErrorCode::InvalidInput, "holds no rank yet").at(path.string());
     for (const std::string& sentence : file.damage())
         problems.push_back(fmt::format("{}: {}", path.filename().string(), sentence));
-    run.ranks.front().rank = RankId(rank);
-    return RankFile{rank, std::move(run)};
+    RankTimeline& records = run.ranks.front();
+    records.rank = RankId(rank);
+    records.offset_ns = bestOffset(records.clock);
+    assignSubLanes(records);
+    return run;
 }
 
-struct Found {
-    std::vector<RankFile> files;
-    std::vector<std::string> problems;
-};
-
-Result<Found> readRankFiles(const fs::path& directory) {
+/// By rank.
+Result<std::vector<std::pair<std::int32_t, fs::path>>> rankFilesIn(const fs::path& directory) {
     std::error_code fault;
     std::vector<std::pair<std::int32_t, fs::path>> paths;
     for (fs::directory_iterator it(directory, fault), end; !fault && it != end; it.increment(fault))
@@ -65,23 +66,12 @@ Result<Found> readRankFiles(const fs::path& directory) {
         return fail(ErrorCode::NotFound, "cannot read the job directory: {}", fault.message())
             .at(directory.string());
     std::sort(paths.begin(), paths.end());
-    Found found;
-    for (const auto& [rank, path] : paths) {
-        Result<RankFile> file = readRankFile(path, rank, found.problems);
-        if (file.ok())
-            found.files.push_back(std::move(file).value());
-        else
-            found.problems.push_back(file.error().text());
-    }
-    if (!found.files.empty()) return found;
-    Error error = fail(ErrorCode::NotFound, "no readable rank file (rank-N.piper) in it");
-    if (!found.problems.empty()) error.context = found.problems.front();
-    return std::move(error).at(directory.string());
+    return paths;
 }
 
-std::int64_t worldOf(const std::vector<RankFile>& files) {
+std::int64_t worldOf(const std::vector<RankEnd>& files) {
     std::int64_t world = files.back().rank + 1;
-    for (const RankFile& file : files)
+    for (const RankEnd& file : files)
         if (const auto note = file.run.notes.find("world"); note != file.run.notes.end()) {
             std::int64_t value = 0;
             std::from_chars(note->second.data(), note->second.data() + note->second.size(), value);
@@ -90,12 +80,12 @@ std::int64_t worldOf(const std::vector<RankFile>& files) {
     return world;
 }
 
-void nameMissing(const Found& found, std::vector<std::string>& problems) {
-    const std::int64_t world = worldOf(found.files);
+void nameMissing(const std::vector<RankEnd>& files, std::vector<std::string>& problems) {
+    const std::int64_t world = worldOf(files);
     std::vector<std::int64_t> missing;
     for (std::int64_t rank = 0; rank < world; ++rank)
-        if (std::none_of(found.files.begin(), found.files.end(),
-                         [&](const RankFile& f) { return f.rank == rank; }))
+        if (std::none_of(files.begin(), files.end(),
+                         [&](const RankEnd& f) { return f.rank == rank; }))
             missing.push_back(rank);
     if (missing.empty()) return;
     problems.push_back(fmt::format("no records of {} of {} ranks: {}", missing.size(), world,
@@ -142,41 +132,105 @@ struct Ending {
     std::string reason;
 };
 
-const RankFile* firstWith(const std::vector<RankFile>& files, RunOutcome outcome) {
-    for (const RankFile& file : files)
+const RankEnd* firstWith(const std::vector<RankEnd>& files, RunOutcome outcome) {
+    for (const RankEnd& file : files)
         if (file.run.outcome == outcome) return &file;
     return nullptr;
 }
 
 /// A rank that said why it failed knows best; then those that ended without a word, the first to
 /// stop first; then a missing file.
-Ending decideEnding(const Found& found, const JobStatus& status, std::int64_t world) {
-    const auto& files = found.files;
-    if (const RankFile* failed = firstWith(files, RunOutcome::Failed))
+Ending decideEnding(const std::vector<RankEnd>& files, const JobStatus& status) {
+    if (const RankEnd* failed = firstWith(files, RunOutcome::Failed))
         return {RunOutcome::Failed,
                 fmt::format("rank {}: {}", failed->rank, failed->run.outcome_reason)};
-    std::vector<const RankFile*> open;
-    for (const RankFile& file : files)
+    std::vector<const RankEnd*> open;
+    for (const RankEnd& file : files)
         if (file.run.outcome == RunOutcome::Running) open.push_back(&file);
-    const RankFile* cancelled = firstWith(files, RunOutcome::Cancelled);
+    const RankEnd* cancelled = firstWith(files, RunOutcome::Cancelled);
     if (cancelled || (!open.empty() && status.state == "cancelled"))
         return {RunOutcome::Cancelled, cancelled ? cancelled->run.outcome_reason : status.message};
     if (!open.empty()) {
-        std::stable_sort(open.begin(), open.end(), [](const RankFile* a, const RankFile* b) {
-            return lastTime(a->records()) < lastTime(b->records());
+        std::stable_sort(open.begin(), open.end(), [](const RankEnd* a, const RankEnd* b) {
+            return a->last_time_ns < b->last_time_ns;
         });
         std::string reason = fmt::format("rank {} ended without a closing record ({})",
-                                         open.front()->rank, lastRecord(open.front()->records()));
+                                         open.front()->rank, open.front()->last_record);
         if (open.size() > 1) reason += fmt::format("; so did {} more ranks", open.size() - 1);
         if (status.state == "failed" && !status.message.empty())
             reason += "; the job said: " + status.message;
         return {RunOutcome::Failed, std::move(reason)};
     }
-    if (static_cast<std::int64_t>(files.size()) < world)
+    const std::int64_t world = worldOf(files);
+    if (std::ssize(files) < world)
         return {RunOutcome::Failed,
                 fmt::format("only {} of {} ranks left records", files.size(), world)};
     return {};
 }
+
+/// Stores the ranks of a job under a run of that name; the run says how it ended last.
+class Collection {
+public:
+    Collection(Workspace& into, std::string_view run_name, CollectedRanks what)
+        : m_into(into), m_what(what) {
+        m_out.name = std::string(run_name);
+    }
+
+    Status addFiles(const fs::path& directory) {
+        PIPER_ASSIGN(const auto paths, rankFilesIn(directory));
+        for (const auto& [rank, path] : paths) {
+            Result<Run> file = readRankFile(path, rank, m_out.problems);
+            if (file.ok())
+                PIPER_TRY(addRank(*std::move(file)));
+            else
+                m_out.problems.push_back(file.error().text());
+        }
+        if (!m_ends.empty()) return {};
+        Error error = fail(ErrorCode::NotFound, "no readable rank file (rank-N.piper) in it");
+        if (!m_out.problems.empty()) error.context = m_out.problems.front();
+        return std::move(error).at(directory.string());
+    }
+
+    Result<CollectedRun> finish(const JobStatus& status) {
+        nameMissing(m_ends, m_out.problems);
+        const Ending ending = decideEnding(m_ends, status);
+        m_out.outcome = ending.outcome;
+        m_out.outcome_reason = ending.reason;
+        m_out.ranks = std::ssize(m_ends);
+        PIPER_TRY(m_into.endRun(m_out.run_id, ending.outcome, ending.reason));
+        if (!m_out.problems.empty())
+            PIPER_TRY(m_into.setNote(m_out.run_id, "problems",
+                                     fmt::format("{}", fmt::join(m_out.problems, "\n"))));
+        return std::move(m_out);
+    }
+
+    [[nodiscard]] bool begun() const { return m_out.run_id != 0; }
+
+private:
+    Status addRank(Run run) {
+        const RankTimeline records = std::move(run.ranks.front());
+        run.ranks.clear();
+        RankEnd end{records.rank.value, std::move(run), lastTime(records), lastRecord(records)};
+        if (!begun()) {
+            Run header = end.run;
+            header.name = m_out.name;
+            header.outcome = RunOutcome::Failed;
+            header.outcome_reason = "collecting it was interrupted: fetch it again";
+            header.notes.erase("damage");
+            PIPER_ASSIGN(m_out.run_id, m_into.beginRun(header));
+        }
+        m_ends.push_back(std::move(end));
+        const Result<std::int64_t> added = m_what == CollectedRanks::Digest
+                                               ? m_into.addDigestRank(m_out.run_id, records)
+                                               : m_into.addWholeRank(m_out.run_id, records);
+        return added.ok() ? Status() : Status(added.error());
+    }
+
+    Workspace& m_into;
+    CollectedRanks m_what;
+    CollectedRun m_out;
+    std::vector<RankEnd> m_ends;
+};
 
 }  // namespace
 
@@ -189,30 +243,45 @@ std::int64_t bestOffset(const std::vector<ClockSample>& samples) {
 }
 
 Result<CollectedRun> collectJob(const fs::path& job_directory, Workspace& into,
-                                std::string_view run_name) {
-    PIPER_ASSIGN(Found found, readRankFiles(job_directory));
-    for (RankFile& file : found.files) {
-        file.run.ranks.front().offset_ns = bestOffset(file.records().clock);
-        assignSubLanes(file.run.ranks.front());
-    }
-    CollectedRun out;
-    out.name = std::string(run_name);
-    out.problems = found.problems;
-    nameMissing(found, out.problems);
-
-    const Ending ending = decideEnding(found, readStatus(job_directory), worldOf(found.files));
-    Run run = found.files.front().run;
-    run.ranks.clear();
-    run.name = out.name;
-    run.outcome = out.outcome = ending.outcome;
-    run.outcome_reason = out.outcome_reason = ending.reason;
-    run.notes.erase("damage");
-    if (!out.problems.empty())
-        run.notes["problems"] = fmt::format("{}", fmt::join(out.problems, "\n"));
-    for (RankFile& file : found.files) run.ranks.push_back(std::move(file.run.ranks.front()));
-    out.ranks = static_cast<std::int64_t>(run.ranks.size());
-    PIPER_ASSIGN(out.run_id, into.addRun(run));
+                                std::string_view run_name, CollectedRanks what) {
+    Collection collection(into, run_name, what);
+    Result<CollectedRun> out = CollectedRun{};
+    if (const Status added = collection.addFiles(job_directory); added.ok())
+        out = collection.finish(readStatus(job_directory));
+    else
+        out = added.error();
+    if (!out.ok() && collection.begun()) (void)into.removeRun(run_name);
     return out;
+}
+
+fs::path digestFile(const fs::path& job_directory) {
+    return job_directory / "digest.piper";
+}
+
+Status writeDigest(const fs::path& job_directory, const fs::path& file) {
+    const fs::path part = file.string() + ".part";
+    std::error_code fault;
+    fs::remove(part, fault);
+    const auto write = [&]() -> Status {
+        PIPER_ASSIGN(Workspace digest, Workspace::create(part));
+        PIPER_ASSIGN(const CollectedRun run,
+                     collectJob(job_directory, digest, "run", CollectedRanks::Digest));
+        return digest.close();
+    };
+    Status written = write();
+    if (written.ok()) {
+        fs::rename(part, file, fault);
+        if (!fault) return written;
+        written = fail(ErrorCode::Io, "cannot rename it: {}", fault.message()).at(part.string());
+    }
+    fs::remove(part, fault);
+    return written;
+}
+
+Result<RankTimeline> readRank(const fs::path& rank_file, RankId rank,
+                              std::vector<std::string>& problems) {
+    PIPER_ASSIGN(Run run, readRankFile(rank_file, rank.value, problems));
+    return std::move(run.ranks.front());
 }
 
 }  // namespace piper

@@ -178,6 +178,49 @@ bool decodeExpertLoad(std::string_view blob, std::size_t count, std::vector<Expe
     });
 }
 
+std::string encodeStepTotals(std::span<const StepTotals> rows) {
+    std::string out;
+    put(out, rows, [](const StepTotals& s) { return s.step; });
+    put(out, rows, [](const StepTotals& s) { return s.events; });
+    put(out, rows, [](const StepTotals& s) { return s.busy_ns; });
+    put(out, rows, [](const StepTotals& s) { return s.covered_ns; });
+    put(out, rows, [](const StepTotals& s) { return s.compute_ns; });
+    put(out, rows, [](const StepTotals& s) { return s.exposed_ns; });
+    for (std::size_t p = 0; p < kNumPhases; ++p) {
+        put(out, rows, [p](const StepTotals& s) { return s.phases[p].count; });
+        put(out, rows, [p](const StepTotals& s) { return s.phases[p].sum_ns; });
+        put(out, rows, [p](const StepTotals& s) { return s.phases[p].union_ns; });
+        put(out, rows, [p](const StepTotals& s) { return s.phases[p].exposed_ns; });
+        putReal(out, rows, [p](const StepTotals& s) { return s.phases[p].flops; });
+        putReal(out, rows, [p](const StepTotals& s) { return s.phases[p].bytes; });
+    }
+    return out;
+}
+
+bool decodeStepTotals(std::string_view blob, std::size_t count, const CodeTables& codes,
+                      std::vector<StepTotals>& out) {
+    return appendRows(blob, count, out, [&](Reader& in, std::span<StepTotals> rows) {
+        bool good =
+            field(in, rows, PIPER_FIELD(step)) && field(in, rows, PIPER_FIELD(events)) &&
+            field(in, rows, PIPER_FIELD(busy_ns)) && field(in, rows, PIPER_FIELD(covered_ns)) &&
+            field(in, rows, PIPER_FIELD(compute_ns)) && field(in, rows, PIPER_FIELD(exposed_ns));
+        for (const int phase : codes.phase) {
+            if (phase < 0) return false;
+            const auto of = [p = static_cast<std::size_t>(phase)](auto member) {
+                return [ p, member ](StepTotals & s) -> auto& {
+                    return s.phases[p].*member;
+                };
+            };
+            good = good && field(in, rows, of(&PhaseTotal::count)) &&
+                   field(in, rows, of(&PhaseTotal::sum_ns)) &&
+                   field(in, rows, of(&PhaseTotal::union_ns)) &&
+                   field(in, rows, of(&PhaseTotal::exposed_ns)) &&
+                   real(in, rows, of(&PhaseTotal::flops)) && real(in, rows, of(&PhaseTotal::bytes));
+        }
+        return good;
+    });
+}
+
 Checksum& Checksum::add(std::string_view text) {
     add(static_cast<std::int64_t>(text.size()));
     for (char c : text) m_hash = (m_hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;

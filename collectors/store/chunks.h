@@ -45,6 +45,7 @@ struct DrawnEvent {
 [[nodiscard]] std::string encodeClock(std::span<const ClockSample> rows);
 [[nodiscard]] std::string encodeSteps(std::span<const StepRecord> rows);
 [[nodiscard]] std::string encodeExpertLoad(std::span<const ExpertLoad> rows);
+[[nodiscard]] std::string encodeStepTotals(std::span<const StepTotals> rows);
 
 /// Append `count` decoded rows; false (nothing appended) when the blob does not hold exactly them.
 [[nodiscard]] bool decodeEvents(std::string_view blob, std::size_t count, const CodeTables& codes,
@@ -59,6 +60,8 @@ struct DrawnEvent {
                                std::vector<StepRecord>& out);
 [[nodiscard]] bool decodeExpertLoad(std::string_view blob, std::size_t count,
                                     std::vector<ExpertLoad>& out);
+[[nodiscard]] bool decodeStepTotals(std::string_view blob, std::size_t count,
+                                    const CodeTables& codes, std::vector<StepTotals>& out);
 
 /// FNV-1a over the fields of a row, so that a flipped bit is found.
 class Checksum {

@@ -214,6 +214,8 @@ bool Workspace::Impl::decodeChunk(const Statement& row, std::int64_t source_id,
             return decodeSteps(data, count, out.steps);
         case Stream::ExpertLoad:
             return decodeExpertLoad(data, count, out.expert_load);
+        case Stream::StepTotals:
+            return decodeStepTotals(data, count, codes, out.step_totals);
     }
     return false;
 }
@@ -341,8 +343,10 @@ Result<Run> Workspace::Impl::readRun(std::string_view name, bool with_events) {
         if (with_events)
             PIPER_TRY(readChunks(source, name, rank));
         else
-            PIPER_TRY(readSamples(
-                source, {Stream::Memory, Stream::Clock, Stream::Step, Stream::ExpertLoad}, rank));
+            PIPER_TRY(readSamples(source,
+                                  {Stream::Memory, Stream::Clock, Stream::Step, Stream::ExpertLoad,
+                                   Stream::StepTotals},
+                                  rank));
         run.header.ranks.push_back(std::move(rank));
     }
     if (damage.size() > damage_before)

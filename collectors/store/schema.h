@@ -14,7 +14,14 @@ inline constexpr std::int64_t kSchemaVersion = 3;           ///< user_version; s
 inline constexpr std::int64_t kSchemaOfRows = 3;  ///< first with tables row, tile and total as now
 
 /// The streams of a rank, each stored as chunks; the numbers are part of the file format.
-enum class Stream : std::int64_t { Event = 0, Memory = 1, Clock = 2, Step = 3, ExpertLoad = 4 };
+enum class Stream : std::int64_t {
+    Event = 0,
+    Memory = 1,
+    Clock = 2,
+    Step = 3,
+    ExpertLoad = 4,
+    StepTotals = 5  ///< of a digest
+};
 
 /// Settings of a connection that writes: WAL, synchronous NORMAL.
 Status prepareForWriting(Database& database);

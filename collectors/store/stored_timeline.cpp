@@ -2,6 +2,8 @@
 // A run of a workspace file as rows of time: from the levels of its pyramid where a pixel holds
 // many events, from the chunks of its events otherwise.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "collectors/store/stored_row.h"
@@ -75,6 +77,9 @@ private:
     template <class Drawn>
     Status readEvents(std::size_t row, TimeWindow window, std::vector<Drawn>& out);
     Status readParts(std::size_t row, TimeWindow window, bool with_sums, std::vector<Part>& out);
+    /// What of a segment without its events is in the window, taken as spread evenly over it.
+    static void addShare(std::size_t rank, const Part& part, TimeWindow window,
+                         SelectionSums& sums);
     Status findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
                      std::optional<FoundEvent>& best);
     void damaged(std::string_view what, std::size_t row);
@@ -115,21 +120,10 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
     m_header.ranks.push_back(std::move(rank));
 
     const std::size_t before = m_rows.size();
-    if (m_impl->has_rows)
-        PIPER_TRY(m_impl->query(
-            "the rows of a rank",
-            "SELECT id, lane, track, sub_lane, count, begin_ns, end_ns, span_ns, levels, checksum "
-            "FROM row WHERE source_id=?",
-            [&](Statement& s) { s.bind(source.id); },
-            [&](const Statement& r) {
-                StoredRow row{r.integer(0), source.id,    r.integer(1), r.integer(2), r.integer(3),
-                              r.integer(4), r.integer(5), r.integer(6), r.integer(7), r.integer(8)};
-                if (numbersChecksum(row.numbers(), {}) != r.integer(9))
-                    m_impl->addDamage(
-                        fmt::format("a row of rank {} is damaged", source.header.rank.value));
-                else
-                    addRow(row);
-            }));
+    if (m_impl->has_rows) {
+        PIPER_ASSIGN(const std::vector<StoredRow> rows, m_impl->storedRows(source));
+        for (const StoredRow& row : rows) addRow(row);
+    }
     if (m_rows.size() == before)
         PIPER_TRY(m_impl->query(
             "the rows of a rank", fmt::format("{} GROUP BY lane, track, sub_lane", kRowOfChunks),
@@ -165,7 +159,7 @@ void StoredTimeline::addRow(StoredRow row) {
     if (lane < 0) return;
     row.begin_ns = clampTime(row.begin_ns);
     row.end_ns = clampTime(row.end_ns);
-    row.span_ns = std::clamp<std::int64_t>(row.span_ns, 0, kLargestTime);
+    if (row.hasChunks()) row.span_ns = std::clamp<std::int64_t>(row.span_ns, 0, kLargestTime);
     const std::size_t rank = m_ranks.size() - 1;
     m_rows.push_back({rank, static_cast<Lane>(lane), static_cast<std::int32_t>(row.track),
                       static_cast<std::uint16_t>(row.sub_lane), row.count});
@@ -189,6 +183,8 @@ int StoredTimeline::levelFor(std::size_t row, std::int64_t pixel_ns) const {
     int best = -1;
     for (int level = 0; level < kMostLevels && bucketWidth(level) <= pixel_ns; ++level)
         if (m_stored[row].levels >> level & 1) best = level;
+    if (best < 0 && !m_stored[row].hasChunks() && m_stored[row].levels > 0)
+        best = std::countr_zero(static_cast<std::uint64_t>(m_stored[row].levels));
     return best;
 }
 
@@ -356,6 +352,10 @@ Result<std::vector<SelectionTotal>> StoredTimeline::totals(TimeWindow window,
             const TimeWindow here{
                 std::max(window.begin_ns, part.starts.begin_ns),
                 std::min(window.end_ns, std::max(part.end_ns + 1, part.starts.begin_ns + 1))};
+            if (!m_stored[row].hasChunks()) {
+                addShare(rank, part, here, sums);
+                continue;
+            }
             m_drawn.clear();
             PIPER_TRY(readEvents(row, here, m_drawn));
             for (const DrawnEvent& e : m_drawn)
@@ -363,6 +363,19 @@ Result<std::vector<SelectionTotal>> StoredTimeline::totals(TimeWindow window,
         }
     }
     return sums.take(m_header);
+}
+
+void StoredTimeline::addShare(std::size_t rank, const Part& part, TimeWindow window,
+                              SelectionSums& sums) {
+    const double length = static_cast<double>(part.end_ns - part.starts.begin_ns);
+    const double share = length > 0 ? static_cast<double>(window.length()) / length : 1.0;
+    if (!part.summed || share <= 0.0) return;
+    const auto scaled = [share](std::int64_t value) {
+        return static_cast<std::int64_t>(std::llround(static_cast<double>(value) * share));
+    };
+    for (const auto& [label, sum] : part.sums)
+        if (scaled(sum.count) > 0)
+            sums.add(rank, label, {scaled(sum.count), scaled(sum.sum_ns), sum.longest_ns});
 }
 
 Status StoredTimeline::findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,

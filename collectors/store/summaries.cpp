@@ -64,7 +64,18 @@ Status insertSegments(sqlite::Database& database, const StoredRow& row,
     return {};
 }
 
-Status insertRow(sqlite::Database& database, StoredRow& row) {
+/// The finest level of a digest has at most so many buckets: about the pixels of a wide window.
+constexpr std::size_t kMostDigestBuckets = 2048;
+
+/// Levels too fine for a digest go; the coarsest stays in any case.
+void keepForDigest(std::vector<Level>& levels) {
+    while (levels.size() > 1 && levels.front().buckets.size() > kMostDigestBuckets)
+        levels.erase(levels.begin());
+}
+
+}  // namespace
+
+Status Workspace::Impl::insertRow(StoredRow& row) {
     Statement insert = database.prepare(
         "INSERT INTO row(source_id,lane,track,sub_lane,count,begin_ns,end_ns,span_ns,levels,"
         "checksum) VALUES(?,?,?,?,?,?,?,?,?,?)");
@@ -74,21 +85,44 @@ Status insertRow(sqlite::Database& database, StoredRow& row) {
     return {};
 }
 
-}  // namespace
+Result<std::vector<StoredRow>> Workspace::Impl::storedRows(const SourceRow& source) {
+    std::vector<StoredRow> out;
+    PIPER_TRY(query(
+        "the rows of a rank",
+        "SELECT id, lane, track, sub_lane, count, begin_ns, end_ns, span_ns, levels, checksum "
+        "FROM row WHERE source_id=?",
+        [&](Statement& s) { s.bind(source.id); },
+        [&](const Statement& r) {
+            StoredRow row{r.integer(0), source.id,    r.integer(1), r.integer(2), r.integer(3),
+                          r.integer(4), r.integer(5), r.integer(6), r.integer(7), r.integer(8)};
+            if (numbersChecksum(row.numbers(), {}) == r.integer(9))
+                out.push_back(row);
+            else
+                addDamage(fmt::format("a row of rank {} is damaged", source.header.rank.value));
+        }));
+    return out;
+}
 
-Status Workspace::Impl::insertSummary(std::int64_t source, std::span<const Event> events) {
+Status Workspace::Impl::insertSummary(std::int64_t source, std::span<const Event> events,
+                                      bool digested) {
     StoredRow row;
     row.source = source;
     row.lane = static_cast<std::int64_t>(events.front().lane);
     row.track = events.front().track;
     row.sub_lane = events.front().sub_lane;
-    PIPER_TRY(query(
-        "chunks of a row", fmt::format("{} AND lane=? AND track=? AND sub_lane=?", kRowOfChunks),
-        [&](Statement& s) { s.bind(source).bind(row.lane).bind(row.track).bind(row.sub_lane); },
-        [&](const Statement& found) { row.takeRange(found); }));
-    const std::vector<Level> levels = buildLevels(events);
+    std::vector<Level> levels = buildLevels(events);
+    if (digested) {
+        keepForDigest(levels);
+        row.takeRange(events);
+    } else {
+        PIPER_TRY(query(
+            "chunks of a row",
+            fmt::format("{} AND lane=? AND track=? AND sub_lane=?", kRowOfChunks),
+            [&](Statement& s) { s.bind(source).bind(row.lane).bind(row.track).bind(row.sub_lane); },
+            [&](const Statement& found) { row.takeRange(found); }));
+    }
     for (const Level& level : levels) row.levels |= std::int64_t{1} << level.level;
-    PIPER_TRY(insertRow(database, row));
+    PIPER_TRY(insertRow(row));
     PIPER_TRY(insertLevels(database, row, levels));
     return insertSegments(database, row, buildSegments(events));
 }
@@ -105,6 +139,11 @@ Status Workspace::Impl::removeSummaries(std::int64_t source) {
 }
 
 Status Workspace::Impl::buildSummaries(const SourceRow& source, std::string_view run_name) {
+    PIPER_ASSIGN(const std::vector<StoredRow> before, storedRows(source));
+    // A digest has nothing to make them of.
+    if (std::any_of(before.begin(), before.end(),
+                    [](const StoredRow& r) { return !r.hasChunks(); }))
+        return {};
     PIPER_TRY(removeSummaries(source.id));
     std::map<RowKey, std::vector<Event>> rows;
     RankTimeline part;
@@ -117,7 +156,7 @@ Status Workspace::Impl::buildSummaries(const SourceRow& source, std::string_view
     }));
     for (auto& [key, events] : rows) {
         std::stable_sort(events.begin(), events.end(), startsBefore);
-        PIPER_TRY(insertSummary(source.id, events));
+        PIPER_TRY(insertSummary(source.id, events, false));
     }
     return {};
 }

@@ -121,11 +121,12 @@ Result<std::int64_t> Workspace::addRun(const Run& run) {
     PIPER_TRY(transaction.status());
     std::int64_t run_id = 0;
     PIPER_TRY(m_impl->insertRun(run, run_id));
-    const bool whole = run.outcome != RunOutcome::Running;
+    const auto what =
+        run.outcome == RunOutcome::Running ? Impl::Records::Some : Impl::Records::Whole;
     for (const RankTimeline& rank : run.ranks) {
         std::int64_t rank_id = 0;
         PIPER_TRY(m_impl->insertRank(run_id, rank, rank_id));
-        PIPER_TRY(m_impl->insertRecords(rank_id, rank, whole));
+        PIPER_TRY(m_impl->insertRecords(rank_id, rank, what));
     }
     PIPER_TRY(transaction.commit());
     return run_id;
@@ -148,12 +149,17 @@ Result<std::int64_t> Workspace::addRank(std::int64_t run_id, const RankTimeline&
 }
 
 Result<std::int64_t> Workspace::addWholeRank(std::int64_t run_id, const RankTimeline& rank) {
-    PIPER_TRY(m_impl->requireWritable());
-    Transaction transaction(m_impl->database);
+    return m_impl->addRecords(run_id, rank, Impl::Records::Whole);
+}
+
+Result<std::int64_t> Workspace::Impl::addRecords(std::int64_t run_id, const RankTimeline& rank,
+                                                 Records what) {
+    PIPER_TRY(requireWritable());
+    Transaction transaction(database);
     PIPER_TRY(transaction.status());
     std::int64_t id = 0;
-    PIPER_TRY(m_impl->insertRank(run_id, rank, id));
-    PIPER_TRY(m_impl->insertRecords(id, rank, true));
+    PIPER_TRY(insertRank(run_id, rank, id));
+    PIPER_TRY(insertRecords(id, rank, what));
     PIPER_TRY(transaction.commit());
     return id;
 }
@@ -162,7 +168,7 @@ Status Workspace::append(std::int64_t rank_id, const RankTimeline& records) {
     PIPER_TRY(m_impl->requireWritable());
     Transaction transaction(m_impl->database);
     PIPER_TRY(transaction.status());
-    PIPER_TRY(m_impl->insertRecords(rank_id, records, false));
+    PIPER_TRY(m_impl->insertRecords(rank_id, records, Impl::Records::Some));
     return transaction.commit();
 }
 
@@ -192,24 +198,36 @@ Status Workspace::setNote(std::int64_t run_id, std::string_view name, std::strin
     return m_impl->putNote(run_id, name, value);
 }
 
+Status Workspace::removeNote(std::int64_t run_id, std::string_view name) {
+    PIPER_TRY(m_impl->requireWritable());
+    Statement remove = m_impl->database.prepare("DELETE FROM note WHERE run_id=? AND name=?");
+    return done(m_impl->database, remove.bind(run_id).bind(name));
+}
+
 Status Workspace::removeRun(std::string_view name) {
     PIPER_TRY(m_impl->requireWritable());
     Transaction transaction(m_impl->database);
     PIPER_TRY(transaction.status());
     PIPER_ASSIGN(const RunRow run, m_impl->findRun(name));
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
-    for (const SourceRow& source : sources) PIPER_TRY(m_impl->removeSummaries(source.id));
-    for (const char* sql :
-         {"DELETE FROM chunk WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
-          "DELETE FROM name WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
-          "DELETE FROM track WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
-          "DELETE FROM counter WHERE source_id IN (SELECT id FROM source WHERE run_id=?)",
-          "DELETE FROM source WHERE run_id=?", "DELETE FROM note WHERE run_id=?",
-          "DELETE FROM run WHERE id=?"}) {
+    for (const SourceRow& source : sources) PIPER_TRY(m_impl->removeRank(source.id));
+    for (const char* sql : {"DELETE FROM note WHERE run_id=?", "DELETE FROM run WHERE id=?"}) {
         Statement remove = m_impl->database.prepare(sql);
         PIPER_TRY(done(m_impl->database, remove.bind(run.id)));
     }
     return transaction.commit();
+}
+
+Status Workspace::Impl::removeRank(std::int64_t source) {
+    PIPER_TRY(removeSummaries(source));
+    for (const char* sql :
+         {"DELETE FROM chunk WHERE source_id=?", "DELETE FROM name WHERE source_id=?",
+          "DELETE FROM track WHERE source_id=?", "DELETE FROM counter WHERE source_id=?",
+          "DELETE FROM source WHERE id=?"}) {
+        Statement remove = database.prepare(sql);
+        PIPER_TRY(done(database, remove.bind(source)));
+    }
+    return {};
 }
 
 Status Workspace::putDocument(std::string_view kind, std::string_view name, std::string_view json) {

@@ -66,6 +66,17 @@ public:
     Result<std::int64_t> addRank(std::int64_t run_id, const RankTimeline& header);
     /// A rank with all the records it will have: its summary is made of them, not read again.
     Result<std::int64_t> addWholeRank(std::int64_t run_id, const RankTimeline& rank);
+    /// The same as a digest: its summary and its samples, what its events sum up to by step, and of
+    /// events those of short rows only. A rank without long rows, or that completed no step, is
+    /// added whole.
+    Result<std::int64_t> addDigestRank(std::int64_t run_id, const RankTimeline& rank);
+    /// Puts a whole rank in the place of what the run holds of that rank.
+    /// Errors: NotFound when it holds none.
+    Status replaceRank(std::string_view run_name, const RankTimeline& rank);
+    /// Adds a run of another file under a new name, events and summaries as they are stored there.
+    /// Errors: NotFound; RuleBroken when the name is taken.
+    Result<std::int64_t> copyRun(Workspace& from, std::string_view run_name,
+                                 std::string_view new_name);
     /// Adds all records of `records` to a rank and commits them. Counters replace those of the
     /// same name; names and tracks continue the numbering of those the rank has.
     Status append(std::int64_t rank_id, const RankTimeline& records);
@@ -74,6 +85,7 @@ public:
                     std::span<const ClockSample> samples);
     Status endRun(std::int64_t run_id, RunOutcome outcome, std::string_view reason);
     Status setNote(std::int64_t run_id, std::string_view name, std::string_view value);
+    Status removeNote(std::int64_t run_id, std::string_view name);
     Status removeRun(std::string_view name);
 
     [[nodiscard]] Result<std::vector<RunSummary>> runs();

@@ -30,6 +30,11 @@ private:
     bool m_open;
 };
 
+/// Rows of up to so many events stand in a digest with all of them.
+inline constexpr std::size_t kWholeInDigest = 1024;
+
+struct StoredRow;
+
 /// A row of table run with its id.
 struct RunRow {
     std::int64_t id = 0;
@@ -93,14 +98,26 @@ struct Workspace::Impl {
     /// Replaces the summaries of every row of a rank by those of its chunks.
     Status buildSummaries(const SourceRow& source, std::string_view run_name);
     Status removeSummaries(std::int64_t source);
-    /// Adds the summary of one row from all its events, sorted by start; its chunks are there.
-    Status insertSummary(std::int64_t source, std::span<const Event> row);
+    /// Rows of table row.
+    Result<std::vector<StoredRow>> storedRows(const SourceRow& source);
+    Status insertRow(StoredRow& row);
+    /// Adds the summary of one row from all its events, sorted by start. Without `digested` its
+    /// chunks are there; with it only levels of few buckets are kept.
+    Status insertSummary(std::int64_t source, std::span<const Event> row, bool digested);
     /// Summarizes every run that has ended: after a file was brought to this version.
     Status summarizeEnded();
     Status insertRun(const Run& header, std::int64_t& id);
     Status insertRank(std::int64_t run_id, const RankTimeline& header, std::int64_t& id);
-    /// `whole`: these are all records of the rank, and its summary is made at once.
-    Status insertRecords(std::int64_t rank_id, const RankTimeline& records, bool whole);
+    /// What is known of the records of a rank: of Whole ones and for a Digest these are all, and
+    /// the summary is made at once. A digest keeps no events of long rows.
+    enum class Records { Some, Whole, Digest };
+    Status insertRecords(std::int64_t rank_id, const RankTimeline& records, Records what);
+    /// Adds a rank in a transaction of its own.
+    Result<std::int64_t> addRecords(std::int64_t run_id, const RankTimeline& rank, Records what);
+    /// Adds events and summaries of another file's rank, as they are stored there.
+    Status copyEvents(Impl& from, const SourceRow& source, std::int64_t rank_id);
+    Status copySummaries(Impl& from, const SourceRow& source, std::int64_t rank_id);
+    Status removeRank(std::int64_t source);
     Status putNote(std::int64_t run_id, std::string_view name, std::string_view value);
 };
 
@@ -119,6 +136,13 @@ using RowKey = std::tuple<Lane, std::int32_t, std::uint16_t>;
 [[nodiscard]] inline RowKey rowKeyOf(const Event& e) {
     return {e.lane, e.track, e.sub_lane};
 }
+struct ChunkKey;
+/// Adds a chunk with a statement of kInsertChunk.
+[[nodiscard]] Status insertChunk(const sqlite::Database& database, sqlite::Statement& insert,
+                                 const ChunkKey& key, std::string_view data);
+inline constexpr std::string_view kInsertChunk =
+    "INSERT INTO chunk(source_id,stream,lane,track,sub_lane,begin_ns,end_ns,count,checksum,data) "
+    "VALUES(?,?,?,?,?,?,?,?,?,?)";
 /// What a chunk's checksum covers.
 struct ChunkKey {
     std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;

@@ -25,6 +25,16 @@ bool ChunkKey::read(const Statement& row, std::int64_t source, ChunkKey& out) {
     return out.count >= 0 && out.checksum(row.text(8)) == row.integer(7);
 }
 
+Status insertChunk(const Database& database, Statement& insert, const ChunkKey& key,
+                   std::string_view data) {
+    insert.reset();
+    for (std::int64_t v : {key.source, key.stream, key.lane, key.track, key.sub_lane, key.begin_ns,
+                           key.end_ns, key.count, key.checksum(data)})
+        insert.bind(v);
+    insert.bindBlob(data);
+    return done(database, insert);
+}
+
 std::int64_t nameChecksum(std::int64_t source, std::int64_t number, std::string_view text) {
     return Checksum().add(source).add(number).add(text).value();
 }
@@ -47,11 +57,7 @@ namespace {
 class ChunkWriter {
 public:
     ChunkWriter(Database& database, std::int64_t source)
-        : m_database(database),
-          m_source(source),
-          m_insert(database.prepare(
-              "INSERT INTO chunk(source_id,stream,lane,track,sub_lane,begin_ns,end_ns,count,"
-              "checksum,data) VALUES(?,?,?,?,?,?,?,?,?,?)")) {}
+        : m_database(database), m_source(source), m_insert(database.prepare(kInsertChunk)) {}
 
     /// `encode` makes the blob of a span, `range` gives the times of one row; `key` says where.
     template <class Row, class Encode, class Range>
@@ -68,7 +74,8 @@ public:
             key.begin_ns = whole.begin;
             key.end_ns = whole.end;
             key.count = static_cast<std::int64_t>(part.size());
-            PIPER_TRY(insert(key, encode(part)));
+            PIPER_TRY(insertChunk(m_database, m_insert, key, encode(part)));
+            ++m_written;
         }
         return {};
     }
@@ -76,16 +83,6 @@ public:
     [[nodiscard]] std::int64_t written() const { return m_written; }
 
 private:
-    Status insert(const ChunkKey& key, const std::string& data) {
-        m_insert.reset();
-        for (std::int64_t v : {key.source, key.stream, key.lane, key.track, key.sub_lane,
-                               key.begin_ns, key.end_ns, key.count, key.checksum(data)})
-            m_insert.bind(v);
-        m_insert.bindBlob(data);
-        ++m_written;
-        return done(m_database, m_insert);
-    }
-
     Database& m_database;
     std::int64_t m_source;
     Statement m_insert;
@@ -151,9 +148,14 @@ Status writeSamples(ChunkWriter& writer, const RankTimeline& records) {
                            encodeSteps, [](const StepRecord& s) {
                                return Interval{s.start_ns, s.end_ns};
                            }));
-    return writer.write(keyOf(Stream::ExpertLoad), std::span<const ExpertLoad>(records.expert_load),
-                        encodeExpertLoad, [](const ExpertLoad& l) {
-                            return Interval{l.step, l.step};
+    PIPER_TRY(writer.write(keyOf(Stream::ExpertLoad),
+                           std::span<const ExpertLoad>(records.expert_load), encodeExpertLoad,
+                           [](const ExpertLoad& l) {
+                               return Interval{l.step, l.step};
+                           }));
+    return writer.write(keyOf(Stream::StepTotals), std::span<const StepTotals>(records.step_totals),
+                        encodeStepTotals, [](const StepTotals& s) {
+                            return Interval{s.step, s.step};
                         });
 }
 
@@ -200,23 +202,24 @@ Status writeTracks(Database& database, std::int64_t source, const std::vector<Tr
 }  // namespace
 
 Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& records,
-                                      bool whole) {
+                                      Records what) {
     // Those there are of fewer records.
     if (!records.events.empty()) PIPER_TRY(removeSummaries(rank_id));
     ChunkWriter writer(database, rank_id);
     PIPER_TRY(eachRow(records.events, [&](std::span<const Event> row) -> Status {
-        PIPER_TRY(writeRow(writer, row));
-        if (!whole) return {};
+        const bool digested = what == Records::Digest && row.size() > kWholeInDigest;
+        if (!digested) PIPER_TRY(writeRow(writer, row));
+        if (what == Records::Some) return {};
         if (std::is_sorted(row.begin(), row.end(), startsBefore))
-            return insertSummary(rank_id, row);
+            return insertSummary(rank_id, row, digested);
         std::vector<Event> sorted(row.begin(), row.end());
         std::stable_sort(sorted.begin(), sorted.end(), startsBefore);
-        return insertSummary(rank_id, sorted);
+        return insertSummary(rank_id, sorted, digested);
     }));
-    if (whole)
-        summed.insert(rank_id);
-    else
+    if (what == Records::Some)
         summed.erase(rank_id);
+    else
+        summed.insert(rank_id);
     PIPER_TRY(writeSamples(writer, records));
     if (writer.written() > 0) {
         Statement update = database.prepare("UPDATE source SET chunks=chunks+? WHERE id=?");

@@ -100,8 +100,8 @@ void compareRanks(const Side& a, const Side& b, Comparison& out) {
             return seconds(
                 perStep(static_cast<double>(s.statistics.rank_busy_ns[i]), s.statistics));
         };
-        out.ranks.push_back({key, busy(a, r), busy(b, o), std::ssize(a.run.ranks[r].events),
-                             std::ssize(b.run.ranks[o].events)});
+        out.ranks.push_back(
+            {key, busy(a, r), busy(b, o), a.run.ranks[r].numEvents(), b.run.ranks[o].numEvents()});
         out.rank_peak_bytes.push_back({key, static_cast<double>(a.statistics.rank_peak_bytes[r]),
                                        static_cast<double>(b.statistics.rank_peak_bytes[o]), 0, 0});
     }

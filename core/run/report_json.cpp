@@ -40,7 +40,7 @@ Json rankRow(const RankTimeline& rank, const RunStatistics& s, std::size_t r) {
                 {"stage", rank.stage.value},
                 {"host", rank.host},
                 {"offset_ns", rank.offset_ns},
-                {"events", rank.events.size()},
+                {"events", rank.numEvents()},
                 {"busy_union_ns", s.rank_busy_ns[r]},
                 {"phases", phaseRows(s.rank_phases[r])}};
     if (!rank.memory.empty())

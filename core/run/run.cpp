@@ -5,6 +5,17 @@
 
 namespace piper {
 
+std::int64_t RankTimeline::numEvents() const {
+    std::int64_t sum = isDigest() ? 0 : std::ssize(events);
+    for (const StepTotals& step : step_totals) sum += step.events;
+    return sum;
+}
+
+std::int64_t Run::numDigests() const {
+    return std::count_if(ranks.begin(), ranks.end(),
+                         [](const RankTimeline& rank) { return rank.isDigest(); });
+}
+
 std::vector<Interval> mergeIntervals(std::vector<Interval> intervals) {
     std::erase_if(intervals, [](const Interval& i) { return i.end <= i.begin; });
     std::sort(intervals.begin(), intervals.end(),

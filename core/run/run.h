@@ -10,6 +10,7 @@
 
 #include "core/base/index.h"
 #include "core/base/units.h"
+#include "core/run/step_totals.h"
 #include "core/run/vocabulary.h"
 
 namespace piper {
@@ -127,7 +128,12 @@ struct RankTimeline {
     std::map<std::string, std::string> counters;  ///< name -> value, or "unavailable: reason"
     std::vector<std::string> names;               ///< of events, each once
     std::vector<Track> tracks;
+    /// Of a digest, whose events are not all there: what they sum up to by step; else empty.
+    std::vector<StepTotals> step_totals;
 
+    [[nodiscard]] bool isDigest() const { return !step_totals.empty(); }
+    /// How many it recorded, also where they are not there.
+    [[nodiscard]] std::int64_t numEvents() const;
     /// Empty for an event without a name of its own.
     [[nodiscard]] std::string_view nameOf(const Event& e) const {
         const auto i = static_cast<std::size_t>(e.name);
@@ -150,6 +156,9 @@ struct Run {
     std::string program_version;
     std::map<std::string, std::string> notes;
     std::vector<RankTimeline> ranks;
+
+    /// Ranks whose events are not all there.
+    [[nodiscard]] std::int64_t numDigests() const;
 };
 
 /// Length of the union of intervals [start, end), in the same unit.

@@ -34,43 +34,75 @@ std::int64_t lengthOutside(const std::vector<Interval>& merged,
     return mergedLength(merged) - intersectionLength(merged, cover);
 }
 
+/// The part of merged intervals that may touch [begin, end).
+std::vector<Interval> near(const std::vector<Interval>& merged, Interval window) {
+    const auto first = std::partition_point(
+        merged.begin(), merged.end(), [&](const Interval& i) { return i.end <= window.begin; });
+    const auto last = std::partition_point(first, merged.end(),
+                                           [&](const Interval& i) { return i.begin < window.end; });
+    return {first, last};
+}
+
+/// The events of one step, as they come.
+struct StepEvents {
+    StepTotals totals;
+    Coverage coverage;
+    std::array<std::vector<Interval>, kNumPhases> phases;
+
+    void add(const Event& e) {
+        ++totals.events;
+        coverage.add(e);
+        if (e.phase == Phase::Idle) return;
+        PhaseTotal& total = totals.phases[static_cast<std::size_t>(e.phase)];
+        phases[static_cast<std::size_t>(e.phase)].push_back({e.start_ns, e.end_ns()});
+        ++total.count;
+        total.sum_ns += e.duration_ns;
+        total.flops += e.flops;
+        total.bytes += static_cast<double>(e.bytes);
+    }
+
+    /// `compute`: of all steps; one may hide what another communicates.
+    StepTotals take(const std::vector<Interval>& compute, const Interval* window) {
+        coverage.merge();
+        totals.busy_ns = mergedLength(coverage.all);
+        for (std::size_t p = 0; p < kNumPhases; ++p) {
+            const auto merged = mergeIntervals(std::move(phases[p]));
+            totals.phases[p].union_ns = mergedLength(merged);
+            if (isCommunication(static_cast<Phase>(p)) && !merged.empty())
+                totals.phases[p].exposed_ns =
+                    lengthOutside(merged, near(compute, {merged.front().begin, merged.back().end}));
+        }
+        if (window == nullptr) return totals;
+        const auto own = inside(coverage.compute, *window);
+        totals.compute_ns = mergedLength(own);
+        totals.exposed_ns = lengthOutside(inside(coverage.communication, *window), own);
+        totals.covered_ns = mergedLength(inside(coverage.all, *window));
+        return totals;
+    }
+};
+
 /// The counted steps of one rank.
 class RankTime {
 public:
     RankTime(const RankTimeline& rank, const StepWindows& windows,
              const std::vector<std::int32_t>& steps)
-        : m_windows(windows), m_steps(steps), m_has_events(!rank.events.empty()) {
-        for (const Event& e : rank.events) {
-            if (!std::binary_search(steps.begin(), steps.end(), e.step)) continue;
-            m_by_step[e.step].add(e);
-            m_whole.add(e);
-            PhaseTotal& total = m_phases[static_cast<std::size_t>(e.phase)];
-            if (e.phase == Phase::Idle) continue;
-            m_intervals[static_cast<std::size_t>(e.phase)].push_back({e.start_ns, e.end_ns()});
-            ++total.count;
-            total.sum_ns += e.duration_ns;
-            total.flops += e.flops;
-            total.bytes += static_cast<double>(e.bytes);
-        }
-        m_whole.merge();
-        for (auto& [step, coverage] : m_by_step) coverage.merge();
+        : m_windows(windows), m_steps(steps), m_has_events(rank.numEvents() > 0) {
+        for (const StepTotals& one : rank.isDigest() ? rank.step_totals : stepTotals(rank, windows))
+            if (std::binary_search(steps.begin(), steps.end(), one.step)) m_totals[one.step] = one;
     }
 
-    [[nodiscard]] std::array<PhaseTotal, kNumPhases> phases() {
-        for (std::size_t p = 0; p < kNumPhases; ++p) {
-            const auto merged = mergeIntervals(std::move(m_intervals[p]));
-            m_phases[p].union_ns = mergedLength(merged);
-            if (isCommunication(static_cast<Phase>(p)))
-                m_phases[p].exposed_ns = lengthOutside(merged, m_whole.compute);
-        }
-        PhaseTotal& idle = m_phases[static_cast<std::size_t>(Phase::Idle)];
+    [[nodiscard]] std::array<PhaseTotal, kNumPhases> phases() const {
+        std::array<PhaseTotal, kNumPhases> out{};
+        for (const auto& [step, totals] : m_totals)
+            for (std::size_t p = 0; p < kNumPhases; ++p) out[p] += totals.phases[p];
+        PhaseTotal& idle = out[static_cast<std::size_t>(Phase::Idle)];
         for (std::int32_t step : m_steps) {
             if (!m_windows.contains(step) || !m_has_events) continue;
             ++idle.count;
             idle.sum_ns += breakdown(step).idle;
         }
         idle.union_ns = idle.sum_ns;
-        return m_phases;
+        return out;
     }
 
     struct Parts {
@@ -81,38 +113,27 @@ public:
         if (window == m_windows.end()) return {};
         Parts parts;
         parts.step = window->second.end - window->second.begin;
-        const auto found = m_by_step.find(step);
-        if (found == m_by_step.end()) {
-            parts.idle = m_has_events ? parts.step : 0;
-            return parts;
-        }
-        const auto compute = inside(found->second.compute, window->second);
-        parts.compute = mergedLength(compute);
-        parts.exposed = lengthOutside(inside(found->second.communication, window->second), compute);
-        parts.idle = parts.step - mergedLength(inside(found->second.all, window->second));
+        if (m_has_events) parts.idle = parts.step;
+        const auto found = m_totals.find(step);
+        if (found == m_totals.end()) return parts;
+        parts.compute = found->second.compute_ns;
+        parts.exposed = found->second.exposed_ns;
+        parts.idle -= found->second.covered_ns;
         return parts;
     }
 
-    [[nodiscard]] std::int64_t busy() const { return mergedLength(m_whole.all); }
+    [[nodiscard]] std::int64_t busy() const {
+        std::int64_t sum = 0;
+        for (const auto& [step, totals] : m_totals) sum += totals.busy_ns;
+        return sum;
+    }
 
 private:
     const StepWindows& m_windows;
     const std::vector<std::int32_t>& m_steps;
     bool m_has_events;  ///< without any, what the steps went to is not known
-    std::array<PhaseTotal, kNumPhases> m_phases{};
-    std::array<std::vector<Interval>, kNumPhases> m_intervals;
-    std::map<std::int32_t, Coverage> m_by_step;
-    Coverage m_whole;
+    std::map<std::int32_t, StepTotals> m_totals;
 };
-
-void addTotals(PhaseTotal& sum, const PhaseTotal& one) {
-    sum.count += one.count;
-    sum.sum_ns += one.sum_ns;
-    sum.union_ns += one.union_ns;
-    sum.exposed_ns += one.exposed_ns;
-    sum.flops += one.flops;
-    sum.bytes += one.bytes;
-}
 
 void summariseSteps(const std::vector<RankTime>& ranks, RunStatistics& out) {
     StepBreakdown& mean = out.breakdown;
@@ -169,6 +190,33 @@ void addMemory(const RankTimeline& rank, RunStatistics& out) {
 
 }  // namespace
 
+PhaseTotal& PhaseTotal::operator+=(const PhaseTotal& one) {
+    count += one.count;
+    sum_ns += one.sum_ns;
+    union_ns += one.union_ns;
+    exposed_ns += one.exposed_ns;
+    flops += one.flops;
+    bytes += one.bytes;
+    return *this;
+}
+
+std::vector<StepTotals> stepTotals(const RankTimeline& rank, const StepWindows& windows) {
+    std::map<std::int32_t, StepEvents> steps;
+    std::vector<Interval> compute;
+    for (const Event& e : rank.events) {
+        steps[e.step].add(e);
+        if (isCompute(e)) compute.push_back({e.start_ns, e.end_ns()});
+    }
+    compute = mergeIntervals(std::move(compute));
+    std::vector<StepTotals> out;
+    for (auto& [step, events] : steps) {
+        const auto window = windows.find(step);
+        out.push_back(events.take(compute, window == windows.end() ? nullptr : &window->second));
+        out.back().step = step;
+    }
+    return out;
+}
+
 RunStatistics computeStatistics(const Run& run, int skip_steps) {
     const std::vector<StepWindows> windows = stepWindows(run);
     RunStatistics out;
@@ -179,11 +227,10 @@ RunStatistics computeStatistics(const Run& run, int skip_steps) {
     times.reserve(run.ranks.size());
     for (std::size_t r = 0; r < run.ranks.size(); ++r) {
         times.emplace_back(run.ranks[r], windows[r], out.step_index);
-        out.events_total += std::ssize(run.ranks[r].events);
+        out.events_total += run.ranks[r].numEvents();
         out.rank_busy_ns.push_back(times[r].busy());
         out.rank_phases.push_back(times[r].phases());
-        for (std::size_t p = 0; p < kNumPhases; ++p)
-            addTotals(out.phases[p], out.rank_phases[r][p]);
+        for (std::size_t p = 0; p < kNumPhases; ++p) out.phases[p] += out.rank_phases[r][p];
         addMemory(run.ranks[r], out);
     }
     summariseSteps(times, out);

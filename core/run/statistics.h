@@ -8,18 +8,9 @@
 #include <vector>
 
 #include "core/run/run.h"
+#include "core/run/step_windows.h"
 
 namespace piper {
-
-/// Sum over some events.
-struct PhaseTotal {
-    std::int64_t count = 0;
-    std::int64_t sum_ns = 0;      ///< sum of durations
-    std::int64_t union_ns = 0;    ///< length of their union per rank, summed over ranks
-    std::int64_t exposed_ns = 0;  ///< union not covered by the compute lane (communication only)
-    double flops = 0.0;
-    double bytes = 0.0;
-};
 
 /// How the slowest rank of a step spent it, mean over the counted steps, in nanoseconds.
 /// step = compute + exposed communication + idle + rest (optimizer and host work outside the
@@ -52,6 +43,11 @@ struct RunStatistics {
     double flops_per_step = 0.0;                ///< all ranks
     double bytes_per_step = 0.0;                ///< communication payload, all ranks
 };
+
+/// By step, what the events of a rank sum up to, also those of steps without a window; RankTimeline
+/// keeps it where its events are not there. Empty without events.
+[[nodiscard]] std::vector<StepTotals> stepTotals(const RankTimeline& rank,
+                                                 const StepWindows& windows);
 
 /// `skip_steps`: first steps left out as warm-up when more than that many exist.
 [[nodiscard]] RunStatistics computeStatistics(const Run& run, int skip_steps = 0);

@@ -64,8 +64,8 @@ ethernet eth0 1000
 infiniband mlx5_0 400 Gb/sec (4X NDR) InfiniBand
 infiniband mlx5_1 400 Gb/sec (4X NDR) InfiniBand
 == partitions
-debug|up|30:00|2|112|2063000|gpu:h100:8(S:0-1)|debug|d[1-2]|0/2/0/2|1-2
-batch|up|2-00:00:00|16|112|2063000|gpu:h100:8(S:0-1)|batch*|n[01-16]|4/11/1/16|1-infinite
+debug|up|30:00|2|112|2063000|gpu:h100:8(S:0-1)|debug|d[1-2]|0/2/0/2|1-2|2|28
+batch|up|2-00:00:00|16|112|2063000|gpu:h100:8(S:0-1)|batch*|n[01-16]|4/11/1/16|1-infinite|2|28
 == topology
 SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=dgx[01-08]
 == scratch
@@ -95,6 +95,8 @@ TEST(HostFacts, ReadsAGpuNodeWithSlurm) {
     ASSERT_EQ(f.partitions.size(), 2U);
     EXPECT_TRUE(f.partitions[1].is_default);
     EXPECT_EQ(f.partitions[1].nodes, 16);
+    EXPECT_EQ(f.partitions[1].processors, 112);
+    EXPECT_EQ(f.partitions[1].cores, 56);
     EXPECT_EQ(f.partitions[1].node_list, "n[01-16]");
     ASSERT_EQ(f.switches.size(), 1U);
     ASSERT_EQ(f.scratch.size(), 1U);
@@ -108,6 +110,17 @@ TEST(HostFacts, ReadsAGpuNodeWithSlurm) {
     EXPECT_EQ(cluster->nodes, 16);
     EXPECT_TRUE(checkCluster(*cluster).empty());
     EXPECT_EQ(proposeCluster(f, 4)->nodes, 4);
+}
+
+TEST(HostFacts, SlurmsNodesTakeARankACoreNotAHardwareThread) {
+    const HostFacts f = parseHostFacts(
+        "== host\nlogin\n== nproc\n4\n== srun\nslurm 22.05.8\n== partitions\n"
+        "cpu|up|1:00:00|3|64|256000|(null)|cpu*|c[1-3]|0/3/0/3|1-3|2|16\n== end\n");
+    ASSERT_EQ(f.partitions.size(), 1U);
+    const auto cluster = proposeCluster(f);
+    ASSERT_TRUE(cluster.ok()) << cluster.error().text();
+    EXPECT_EQ(cluster->devices_per_node, 32);
+    EXPECT_EQ(cluster->nodes, 3);
 }
 
 TEST(HostFacts, AHostWithNothingSaysWhatIsMissing) {

@@ -14,6 +14,7 @@
 #include "sessions/local_connection.h"
 #include "sessions/process.h"
 #include "tests/support/paths.h"
+#include "tests/support/processes.h"
 
 namespace piper {
 namespace {
@@ -120,7 +121,7 @@ TEST_F(JobScripts, CancelEndsEvenWhatIgnoresTermAndNothingElse) {
     ASSERT_TRUE(job.ok()) << job.error().text();
     const Status cancelled = (*job)->cancel();
     EXPECT_TRUE(cancelled.ok()) << cancelled.error().text();
-    EXPECT_TRUE(processesNaming(stubborn + "/launch.sh").empty() || a->poll());
+    EXPECT_TRUE(test::processesNaming(stubborn + "/launch.sh").empty() || a->poll());
     EXPECT_FALSE(b->poll()) << "a job whose name only begins alike was ended";
     EXPECT_TRUE(b->cancel(1000).ok());
     EXPECT_EQ((*job)->status()->state, JobState::Cancelled);

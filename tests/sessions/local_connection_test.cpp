@@ -8,9 +8,9 @@
 #include <fstream>
 #include <thread>
 
-#include "sessions/process.h"
 #include "sessions/shell_quote.h"
 #include "tests/support/paths.h"
+#include "tests/support/processes.h"
 
 namespace piper {
 namespace {
@@ -59,7 +59,7 @@ TEST(LocalConnection, StopEndsTheWholeProcessGroup) {
         local->run({"sh", "-c", "sleep 61.25 & sleep 61.25"}, stop.get_token());
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().code, ErrorCode::Cancelled);
-    EXPECT_TRUE(processesNaming("61.25").empty());
+    EXPECT_TRUE(test::processesNaming("61.25").empty());
 }
 
 TEST(LocalConnection, CancelKillsAProcessThatIgnoresTerm) {

@@ -10,8 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "sessions/process.h"
 #include "tests/sessions/ssh_server.h"
+#include "tests/support/processes.h"
 
 namespace piper {
 namespace {
@@ -76,7 +76,7 @@ TEST_F(SshConnectionTest, StopEndsTheRemoteProcesses) {
     const auto r = m_host->run({"sh", "-c", "sleep 71.25 & sleep 71.25"}, stop.get_token());
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().code, ErrorCode::Cancelled);
-    EXPECT_TRUE(processesNaming("71.25").empty());
+    EXPECT_TRUE(test::processesNaming("71.25").empty());
 }
 
 TEST_F(SshConnectionTest, CancelKillsWhatIgnoresTerm) {
@@ -95,14 +95,14 @@ TEST_F(SshConnectionTest, CancelKillsWhatIgnoresTerm) {
     const auto status = (*started)->poll();
     ASSERT_TRUE(status.ok());
     EXPECT_EQ(status->value_or(-1), 128 + 9);
-    EXPECT_TRUE(processesNaming("0.0531").empty());
+    EXPECT_TRUE(test::processesNaming("0.0531").empty());
 }
 
 TEST_F(SshConnectionTest, EndlessOutputIsEnded) {
     const auto r = m_host->run({"yes", "endless-output-81"});
     ASSERT_FALSE(r.ok());
     EXPECT_THAT(r.error().message, HasSubstr("had printed more than"));
-    EXPECT_TRUE(processesNaming("endless-output-81").empty());
+    EXPECT_TRUE(test::processesNaming("endless-output-81").empty());
 }
 
 TEST_F(SshConnectionTest, WritesReadsListsAndMakesPrivateDirectories) {

@@ -13,9 +13,9 @@
 #include "sessions/job_directory.h"
 #include "sessions/job_report.h"
 #include "sessions/launchers.h"
-#include "sessions/process.h"
 #include "tests/sessions/ssh_server.h"
 #include "tests/support/example_plans.h"
+#include "tests/support/processes.h"
 
 namespace piper {
 namespace {
@@ -110,8 +110,8 @@ TEST_F(SshStorm, NoRunIsLostNoFileDamagedNoProcessLeft) {
     const auto listed = summarizeJobs(*m_host, jobs());
     ASSERT_TRUE(listed.ok()) << listed.error().text();
     for (const std::string& directory : directories) {
-        const bool lives = !processesNaming(directory + "/plan.json").empty() ||
-                           !processesNaming(directory + "/launch.sh").empty();
+        const bool lives = !test::processesNaming(directory + "/plan.json").empty() ||
+                           !test::processesNaming(directory + "/launch.sh").empty();
         const bool known = std::any_of(listed->begin(), listed->end(), [&](const JobSummary& j) {
             return j.directory == directory && !isFinal(j.status.state);
         });

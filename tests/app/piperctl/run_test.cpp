@@ -12,6 +12,7 @@
 #include "collectors/store/workspace.h"
 #include "sessions/process.h"
 #include "tests/app/piperctl/piperctl.h"
+#include "tests/support/processes.h"
 
 namespace piper::test {
 namespace {

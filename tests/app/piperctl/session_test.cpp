@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "collectors/store/workspace.h"
+#include "sessions/job_directory.h"
 #include "sessions/process.h"
 #include "tests/app/piperctl/piperctl.h"
 #include "tests/sessions/ssh_server.h"
+#include "tests/support/processes.h"
 
 namespace piper::test {
 namespace {
@@ -159,6 +161,52 @@ TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
     EXPECT_FALSE(run->ranks.empty());
     ASSERT_EQ(piperctl({"session", "clean", "box", "--jobs"}).exit_status, 0);
     EXPECT_FALSE(std::filesystem::exists(job));
+}
+
+TEST_F(PiperctlSession, ADigestComesFirstAndBecomesTheWholeRun) {
+    const std::string job = startJob(20);
+    ASSERT_FALSE(job.empty());
+    const std::string file = path("run.piper").string(), name = jobName(job);
+    ASSERT_EQ(piperctl({"attach", job, "--session", "box"}).exit_status, 0);
+    const auto fetch = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> words = {"fetch", job, "--session", "box", "-o", file, "--json"};
+        words.insert(words.end(), more.begin(), more.end());
+        return piperctl(words);
+    };
+    const auto phasesOf = [&] {
+        const Json all = document(piperctl({"stats", file, "--json"}));
+        for (const Json& run : all.at("runs"))
+            if (run.at("name") == name) return run.at("phases");
+        return Json();
+    };
+    const CommandResult digest = fetch({"--digest"});
+    ASSERT_EQ(digest.exit_status, 0) << digest.error_output;
+    EXPECT_EQ(document(digest).at("measured"), name);
+    EXPECT_GT(document(digest).at("ranks_without_events").get<int>(), 0);
+    const Json phases = phasesOf();
+    EXPECT_GT(phases.size(), 5U);
+    EXPECT_EQ(piperctl({"compare", file, document(digest).at("predicted"), name}).exit_status, 0);
+    const std::string trace = path("trace.json").string();
+    const CommandResult refused = piperctl({"export", file, name, "--to", "chrome", "-o", trace});
+    EXPECT_EQ(refused.exit_status, 2);
+    EXPECT_THAT(refused.error_output, HasSubstr("piperctl fetch JOB"));
+    EXPECT_TRUE(std::filesystem::exists(job + "/digest.piper"));
+
+    const CommandResult whole = fetch({});
+    ASSERT_EQ(whole.exit_status, 0) << whole.error_output;
+    EXPECT_EQ(document(whole).at("measured"), name);
+    EXPECT_EQ(document(whole).at("predicted"), document(digest).at("predicted"));
+    EXPECT_EQ(document(whole).at("ranks_without_events"), 0);
+    EXPECT_EQ(phasesOf(), phases);
+    EXPECT_EQ(piperctl({"export", file, name, "--to", "chrome", "-o", trace}).exit_status, 0);
+    EXPECT_FALSE(std::filesystem::exists(file + ".job"));
+
+    // A job of a launcher that left no script for it.
+    std::filesystem::remove(job + "/digest.piper");
+    std::filesystem::remove(job + "/digest.sh");
+    const CommandResult none = fetch({"--digest", "--name", "again"});
+    EXPECT_EQ(none.exit_status, 3);
+    EXPECT_THAT(none.error_output, HasSubstr("its launcher left no script for it"));
 }
 
 TEST_F(PiperctlSession, CancelLeavesNoProcess) {
