@@ -22,7 +22,27 @@ void addWorkloadOptions(CLI::App& app, PlanOptions& options) {
         ->type_name(choices<Framework>());
     app.add_option("--precision", options.precision, "Main precision; default: bf16 on GPUs")
         ->type_name(choices<Precision>());
+    app.add_option("--optimizer", options.optimizer, "What updates the weights; default: adamw")
+        ->type_name(choices<OptimizerKind>());
 }
+
+namespace {
+
+/// A name given replaces the plan's value; not given, it stays.
+template <class Value>
+Status replace(Value& value, const std::string& name, std::string_view option) {
+    if (name.empty()) return {};
+    PIPER_ASSIGN(value, parseEnum<Value>(name, option));
+    return {};
+}
+
+Status replaceNamed(Plan& plan, const PlanOptions& options) {
+    PIPER_TRY(replace(plan.framework, options.framework, "framework"));
+    PIPER_TRY(replace(plan.precision, options.precision, "precision"));
+    return replace(plan.optimizer.kind, options.optimizer, "optimizer");
+}
+
+}  // namespace
 
 void addPlanOptions(CLI::App& app, PlanOptions& options) {
     app.add_option("plan", options.plan,
@@ -55,14 +75,9 @@ Result<Plan> workloadFrom(const PlanOptions& options) {
     Plan plan;
     PIPER_ASSIGN(plan.model, loadModel(options.model));
     PIPER_ASSIGN(plan.cluster, loadCluster(options.cluster));
-    if (!options.framework.empty()) {
-        PIPER_ASSIGN(plan.framework, parseEnum<Framework>(options.framework, "framework"));
-    }
     plan.precision =
         plan.cluster.device.kind == DeviceKind::Cpu ? Precision::Fp32 : Precision::Bf16;
-    if (!options.precision.empty()) {
-        PIPER_ASSIGN(plan.precision, parseEnum<Precision>(options.precision, "precision"));
-    }
+    PIPER_TRY(replaceNamed(plan, options));
     const std::int64_t longest = plan.model.max_position_embeddings;
     plan.seq_len = options.seq_len > 0 ? options.seq_len
                    : longest > 0       ? std::min<std::int64_t>(4096, longest)
@@ -132,9 +147,7 @@ Status applyPlanOptions(Plan& plan, const PlanOptions& options) {
         plan.stage_layers.clear();
         if (plan.layout.vpp > 1) plan.schedule = ScheduleKind::InterleavedOneF1B;
     }
-    if (!options.schedule.empty()) {
-        PIPER_ASSIGN(plan.schedule, parseEnum<ScheduleKind>(options.schedule, "schedule"));
-    }
+    PIPER_TRY(replace(plan.schedule, options.schedule, "schedule"));
     if (!options.recompute.empty()) PIPER_TRY(setRecompute(plan, options.recompute));
     const bool best = options.stage_layers == kBestSplit;
     if (best) plan.stage_layers.clear();
@@ -153,12 +166,7 @@ Status applyWorkloadOptions(Plan& plan, const PlanOptions& options) {
     if (!options.cluster.empty()) {
         PIPER_ASSIGN(plan.cluster, loadCluster(options.cluster));
     }
-    if (!options.framework.empty()) {
-        PIPER_ASSIGN(plan.framework, parseEnum<Framework>(options.framework, "framework"));
-    }
-    if (!options.precision.empty()) {
-        PIPER_ASSIGN(plan.precision, parseEnum<Precision>(options.precision, "precision"));
-    }
+    PIPER_TRY(replaceNamed(plan, options));
     if (options.seq_len > 0) plan.seq_len = options.seq_len;
     if (options.global_batch_size > 0) plan.global_batch_size = options.global_batch_size;
     return {};

@@ -22,6 +22,7 @@ struct PlanOptions {
     std::string framework;  ///< plain
     std::string schedule;   ///< 1f1b; interleaved_1f1b with vpp above 1
     std::string precision;  ///< bf16 on GPUs, fp32 on CPUs
+    std::string optimizer;  ///< adamw
     std::string recompute;  ///< none
     std::string stage_layers;
     std::optional<int> zero_stage;       ///< 0
