@@ -12,9 +12,12 @@
 #include <QTest>
 #include <QWheelEvent>
 
+#include "app/workbench/own_runs.h"
+#include "collectors/store/workspace.h"
 #include "core/base/csv.h"
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
+#include "ui/models/comparison_model.h"
 #include "ui/plots/curve_plot.h"
 #include "ui/plots/plans_plot.h"
 #include "ui/timeline/timeline_canvas.h"
@@ -226,6 +229,34 @@ TEST_F(Pages, AReportThatCannotBeWrittenSaysSo) {
     pageAs<ExportPage>(PageId::Export)
         ->saveReport(QString::fromStdString(m_directory.path().string()));
     EXPECT_TRUE(waitFor([&] { return said->text().contains(QStringLiteral("7")); }));
+}
+
+TEST_F(Pages, TheFirstStartShowsARecordedRunBesideItsPrediction) {
+    const auto example = piper::test::sourceDir() / "packaging/examples/runs/olmoe-tiny.piper";
+    const auto own = m_directory.path() / "runs.piper";
+    open(test::clusterPlan());
+    app::openOwnRuns(*m_workbench, example);
+    ASSERT_TRUE(waitFor([&] { return m_workbench->pair.comparison() != nullptr; }))
+        << m_workbench->pair.status().toStdString();
+    ASSERT_EQ(m_workbench->runs.history().rowCount(), 3);
+    EXPECT_EQ(m_workbench->runs.workspace().toStdString(), own.string());
+    const ComparedRuns compared = m_workbench->pair.compared();
+    for (const ComparisonRow& flops :
+         topicRows(*compared.comparison, CompareTopic::Flops, compared.num_ranks))
+        EXPECT_NEAR(flops.b / flops.a, 1.0, 0.01) << flops.key;
+    m_window->showPage(PageId::Timeline);
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(m_window->page(PageId::Timeline)->findChild<TimelineCanvas*>()->panes().size(), 2U);
+    Result<Workspace> file = Workspace::open(own, Workspace::Mode::ReadWrite);
+    ASSERT_TRUE(file.ok()) << file.error().text();
+    EXPECT_TRUE(file->check()->empty());
+    // From then on the file is the user's.
+    ASSERT_TRUE(file->removeRun("modelled routed").ok());
+    ASSERT_TRUE(file->close().ok());
+    const Result<bool> again = app::startOwnRuns(example, own);
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    EXPECT_FALSE(*again);
+    EXPECT_EQ(m_library.list(QString::fromStdString(own.string()))->size(), 2U);
 }
 
 TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {

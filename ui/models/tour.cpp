@@ -24,7 +24,8 @@ constexpr auto kSteps = std::to_array<TourStep>({
      "S D zoom and move, a drag sums what is inside it, ? shows all keys, which can be changed.",
      "Timeline", "These keys"},
     {"runs", "Train it and watch",
-     "A small plan trains on this machine: take it, press Run, and loss and progress are live. "
+     "A small plan trains on this machine: take it, press Run, and loss and progress are live. The "
+     "runs listed were recorded before: a double click shows one beside its model. "
      "Sessions adds clusters behind SSH, where the same button submits the same plan.",
      "Runs", "Open the plan for this machine"},
     {"export", "Take it away",
