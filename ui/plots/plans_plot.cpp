@@ -16,6 +16,7 @@ namespace {
 enum Graph { kAll, kShown, kFrontier, kCurrent };
 constexpr double kReach = 10.0;  ///< of a click, logical pixels
 constexpr int kSmallest = 4;     ///< a smaller rectangle is a click
+constexpr std::size_t kCrowd = 5000, kCellsAcross = 320, kCellsDown = 160;
 
 QCPScatterStyle disc(QColor colour, double size) {
     return {QCPScatterStyle::ssDisc, colour, size};
@@ -63,11 +64,23 @@ std::pair<double, double> PlansPlot::placeOf(int row) const {
             100.0 * m_plans->number(at, RankedPlans::Mfu)};
 }
 
+/// Of a crowd one point stands for all within a few pixels, which nobody could tell apart.
 void PlansPlot::fillGraph(int graph, const std::vector<int>& rows) {
+    const bool crowd = rows.size() > kCrowd;
+    std::vector<bool> taken(crowd ? kCellsAcross * kCellsDown : 0);
+    const auto cell = [](double value, QPointF range, std::size_t cells) {
+        const double share = (value - range.x()) / std::max(range.y() - range.x(), 1e-300);
+        return std::min(static_cast<std::size_t>(share * static_cast<double>(cells)), cells - 1);
+    };
     QVector<QCPGraphData> data;
-    data.reserve(static_cast<qsizetype>(rows.size()));
     for (const int row : rows) {
         const auto [memory, mfu] = placeOf(row);
+        if (crowd) {
+            const std::size_t at = cell(memory, m_memory_range, kCellsAcross) * kCellsDown +
+                                   cell(mfu, m_mfu_range, kCellsDown);
+            if (taken[at]) continue;
+            taken[at] = true;
+        }
         data << QCPGraphData(memory, mfu);
     }
     plot().graph(graph)->data()->set(data);
@@ -77,6 +90,13 @@ void PlansPlot::setPlans(std::shared_ptr<const RankedPlans> plans) {
     m_plans = std::move(plans);
     std::vector<int> all(m_plans->size());
     std::iota(all.begin(), all.end(), 0);
+    const auto rangeOf = [this](RankedPlans::Column column) {
+        const std::vector<double>& numbers = m_plans->numbers(column);
+        const auto [least, most] = std::ranges::minmax_element(numbers);
+        return numbers.empty() ? QPointF() : QPointF(*least, *most);
+    };
+    m_memory_range = rangeOf(RankedPlans::Memory) / gib(1).value;
+    m_mfu_range = rangeOf(RankedPlans::Mfu) * 100.0;
     fillGraph(kAll, all);
     setFrontier();
     plot().graph(kCurrent)->data()->clear();

@@ -45,6 +45,7 @@ private:
 
     std::shared_ptr<const RankedPlans> m_plans = std::make_shared<const RankedPlans>();
     std::vector<int> m_shown;
+    QPointF m_memory_range, m_mfu_range;  ///< least, most; GiB and percent
 };
 
 }  // namespace piper::ui

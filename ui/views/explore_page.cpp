@@ -274,7 +274,7 @@ void ExplorePage::take() {
         // The reason is what is read: the layout's end is in its tooltip.
         m_rejections->setColumnWidth(RejectionsModel::Layout,
                                      std::min(m_rejections->columnWidth(RejectionsModel::Layout),
-                                              m_rejections->width() / 3));
+                                              m_rejections->width() / 4));
     }
 }
 

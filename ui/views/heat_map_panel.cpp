@@ -70,10 +70,9 @@ HeatMapPanel::HeatMapPanel(HeatMapModel& model, QWidget* parent)
         lists->addWidget(list);
         connect(list, &QComboBox::activated, this, &HeatMapPanel::applyLists);
     }
-    auto* hint = makeLabel(QStringLiteral("A click or Return puts the sliders to a cell's plan; in "
-                                          "an empty cell it asks why not."),
-                           "faint", this);
-    hint->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    auto* hint = new TextLine(TextLine::Look::Faint, this);
+    hint->setText(QStringLiteral(
+        "A click or Return puts the sliders to a cell's plan; in an empty cell it asks why not."));
     lists->addWidget(hint, 1);
     m_table->setObjectName(QStringLiteral("heat"));
     m_table->setAccessibleName(QStringLiteral("Heat map"));

@@ -14,8 +14,7 @@ namespace piper::ui {
 SchedulePage::SchedulePage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_workbench(workbench) {
     auto* page = makePageLayout(this, QStringLiteral("Schedule"));
-    m_line = makeLabel({}, "faint", this);
-    m_line->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    m_line = new TextLine(TextLine::Look::Faint, this);
     page->addWidget(m_line);
     page->addWidget(makePhaseLegend(this));
     m_canvas = new TimelineCanvas(workbench.executor, workbench.timeline_keys,

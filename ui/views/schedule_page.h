@@ -5,10 +5,9 @@
 
 #include "ui/models/workbench.h"
 
-class QLabel;
-
 namespace piper::ui {
 
+class TextLine;
 class TimelineCanvas;
 
 /// The modelled schedule of the current plan, one row of lanes a stage.
@@ -27,7 +26,7 @@ private:
     void sayPlan();
 
     Workbench& m_workbench;
-    QLabel* m_line;
+    TextLine* m_line;
     TimelineCanvas* m_canvas;
 };
 

@@ -36,16 +36,15 @@ QString paneTitle(const ShownRun& shown) {
 TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     : QWidget(parent),
       m_workbench(workbench),
-      m_line(makeLabel({}, "faint", this)),
+      m_line(new TextLine(TextLine::Look::Faint, this)),
       m_search(new QLineEdit(this)),
       m_step(new QSpinBox(this)),
       m_canvas(new TimelineCanvas(workbench.executor, workbench.timeline_keys,
                                   QStringLiteral("timeline-canvas"), this)),
-      m_chosen(makeLabel({}, "faint", this)),
+      m_chosen(new TextLine(TextLine::Look::Faint, this)),
       m_totals(makeTable(&m_canvas->model().totals(), this)) {
     auto* page = makePageLayout(this, QStringLiteral("Timeline"));
     auto* bar = new QHBoxLayout;
-    m_line->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     bar->addWidget(m_line, 1);
     m_search->setPlaceholderText(QStringLiteral("Search events"));
     m_search->setAccessibleName(QStringLiteral("Search events by name"));
@@ -57,7 +56,6 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     page->addLayout(bar);
     page->addWidget(makePhaseLegend(this));
     page->addWidget(m_canvas, 1);
-    m_chosen->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     page->addWidget(m_chosen);
     m_totals->setAccessibleName(QStringLiteral("Sums of the selection"));
     m_totals->setFixedHeight(kTableHeight);
@@ -72,7 +70,7 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     TimelineViewModel& model = m_canvas->model();
     connect(&model, &TimelineViewModel::eventChosen, this, &TimelinePage::showChosen);
     connect(&model, &TimelineViewModel::totalsChanged, this, &TimelinePage::showTotals);
-    connect(&model, &TimelineViewModel::failed, m_line, &QLabel::setText);
+    connect(&model, &TimelineViewModel::failed, m_line, &TextLine::setText);
     connect(&model, &TimelineViewModel::notFound, this, [this](const QString& wanted) {
         m_line->setText(QStringLiteral("No event's name holds \"%1\".").arg(wanted));
     });

@@ -5,13 +5,13 @@
 
 #include "ui/models/workbench.h"
 
-class QLabel;
 class QLineEdit;
 class QSpinBox;
 class QTableView;
 
 namespace piper::ui {
 
+class TextLine;
 class TimelineCanvas;
 
 /// The modelled run above the measured one, with one zoom; below, the sums of what is selected.
@@ -33,11 +33,11 @@ private:
     void showTotals();
 
     Workbench& m_workbench;
-    QLabel* m_line;
+    TextLine* m_line;
     QLineEdit* m_search;
     QSpinBox* m_step;
     TimelineCanvas* m_canvas;
-    QLabel* m_chosen;
+    TextLine* m_chosen;
     QTableView* m_totals;
 };
 
