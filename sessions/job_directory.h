@@ -17,6 +17,8 @@ inline constexpr std::string_view kExitStatusFile = "exit_status";
 inline constexpr std::string_view kLauncherRecordFile = "launcher.json";
 inline constexpr std::string_view kCancelledFile = "cancelled";
 inline constexpr std::string_view kSlurmEndFile = "slurm_end";
+inline constexpr std::string_view kReachScriptFile = "reach.sh";
+inline constexpr std::string_view kLostHostFile = "lost_host";
 inline constexpr std::string_view kDigestScriptFile = "digest.sh";
 inline constexpr std::string_view kDigestFile = "digest.piper";
 

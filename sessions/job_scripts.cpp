@@ -3,6 +3,7 @@
 
 #include "sessions/job.h"
 #include "sessions/job_directory.h"
+#include "sessions/sha256.h"
 #include "sessions/shell_quote.h"
 #include "sessions/slurm.h"
 
@@ -44,7 +45,10 @@ std::string otherHosts(const std::string& directory, const JobRecord& record) {
 }  // namespace
 
 std::string stepName(const std::string& directory) {
-    return "piper-" + jobName(directory);
+    // Directories of the same name under two roots are two jobs.
+    Sha256 hash;
+    hash.add(directory);
+    return "piper-" + jobName(directory) + "-" + hash.take().substr(0, 8);
 }
 
 std::string cancelScript(const std::string& directory, const JobRecord& record) {
@@ -109,7 +113,7 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
 std::string listScript(const std::string& jobs_root) {
     return kUp + std::string(slurmFunctions()) +
            fmt::format(
-               "cd {0} 2>/dev/null || exit 0\naway=\n"
+               "cd {0} 2>/dev/null || exit 0\nall=\n"
                "for d in *; do\n"
                "  [ -f \"$d/{1}\" ] && cd \"./$d\" || continue\n"
                "  e=$(cat {2} 2>/dev/null); s=$(cat {3} 2>/dev/null | tr '\\n' ' ')\n"
@@ -118,11 +122,7 @@ std::string listScript(const std::string& jobs_root) {
                "  a=1; q=; w=; b=\n"
                "  if [ -n \"$e\" ]; then :\n"
                "  elif [ -n \"$j\" ]; then\n"
-               "    if [ -s {6} ]; then a=0\n"
-               "    elif [ -n \"$away\" ]; then q=$away\n"  // seconds for each job otherwise
-               "    else\n"
-               "      look \"$j\"; case $q in UNKNOWN*) away=$q ;; esac\n"
-               "      [ $a -eq 1 ] || ended \"$j\"\n    fi\n"
+               "    if [ -s {6} ]; then a=0; else look \"$j\"; [ $a -eq 1 ] || ended \"$j\"; fi\n"
                "  elif [ -f {7} ]; then up \"$(cat {7})\" || a=0\n"
                "  elif [ -n \"$(find {1} -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
                "  [ $a -eq 1 ] || e=$(cat {2} 2>/dev/null)\n"

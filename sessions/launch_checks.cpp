@@ -8,6 +8,7 @@
 #include "sessions/job.h"
 #include "sessions/script_launcher.h"
 #include "sessions/shell_quote.h"
+#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
@@ -22,10 +23,11 @@ std::string checkScript(const LaunchRequest& request, const LauncherOptions& opt
                      "echo devices $(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')\n"
                      "echo interfaces $(ls /sys/class/net 2>/dev/null)\n"
                      "echo connections $CUDA_DEVICE_MAX_CONNECTIONS\n"
+                     "echo gpu_partitions $({})\n"
                      "w={}\n"
                      "if [ -e \"$w\" ]; then echo worker there\n"
                      "ldd \"$w\" 2>/dev/null | awk '/not found/ {{ print \"missing\", $1 }}'\nfi\n",
-                     shellQuote(request.worker));
+                     countsGpuPartitions(options), shellQuote(request.worker));
 }
 
 class Checks {
@@ -106,17 +108,12 @@ private:
 
     void slurmDevices() {
         if (m_request.plan.cluster.device.kind != DeviceKind::Gpu) return;
-        const std::int64_t wanted = m_request.plan.cluster.devices_per_node;
-        const auto asks = [](const std::string& line) {
-            return line.find("--g") != std::string::npos;  // --gres, --gpus-per-node, ...
-        };
         // An allocation has what it was made with; srun reads no such lines.
-        if (m_launcher == "sbatch" &&
-            std::none_of(m_options.extra_lines.begin(), m_options.extra_lines.end(), asks))
+        if (m_launcher == "sbatch" && !asksForDevices(m_options) &&
+            std::atoi(answer("gpu_partitions").c_str()) == 0)
             m_warnings.push_back(
-                fmt::format("no line asks Slurm for devices, so it gives none; the plan has {0} a "
-                            "node (--line '#SBATCH --gpus-per-node={0}')",
-                            wanted));
+                "Slurm hands out no GPUs there (sinfo shows no gres of them): whether the nodes it "
+                "gives have some is chance");
         connections();
     }
 

@@ -11,7 +11,8 @@
 namespace piper {
 namespace {
 
-std::string batchScript(const LaunchRequest& request, const LauncherOptions& options) {
+std::string batchScript(const LaunchRequest& request, const LauncherOptions& options,
+                        const std::string& devices) {
     const SlurmShape shape = slurmShape(request.plan);
     // Started again after a lost node it would write over what its ranks recorded.
     std::string head = fmt::format(
@@ -21,6 +22,7 @@ std::string batchScript(const LaunchRequest& request, const LauncherOptions& opt
         stepName(request.job_directory), shape.nodes, shape.tasks, shape.tasks_per_node,
         request.job_directory, kLogFile);
     for (const std::string& choice : slurmChoices(options)) head += "#SBATCH " + choice + "\n";
+    if (!devices.empty()) head += "#SBATCH " + devices + "\n";
     for (const std::string& line : options.extra_lines)
         if (line.starts_with("#SBATCH")) head += line + "\n";
     return head + fmt::format("cd {} || exit 3\n", shellQuote(request.job_directory)) +
@@ -40,7 +42,9 @@ public:
     Result<LaunchPreview> preview(const LaunchRequest& request) override {
         LaunchPreview preview;
         preview.command = submitCommand(request);
-        preview.script = batchScript(request, m_options);
+        PIPER_ASSIGN(const std::string devices,
+                     deviceChoice(m_connection, request.plan, m_options));
+        preview.script = batchScript(request, m_options, devices);
         preview.rank_map = rankMap(request.plan);
         PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options, name()));
         PIPER_TRY(askSlurm(preview));
@@ -57,12 +61,24 @@ public:
         record.launcher = "sbatch";
         PIPER_TRY(prepareJob(m_connection, request, m_options, jobRecordText(record)));
         const std::string script = request.job_directory + "/" + std::string(kScriptFile);
-        PIPER_TRY(m_connection.writeFile(script, batchScript(request, m_options), true));
+        PIPER_ASSIGN(const std::string devices,
+                     deviceChoice(m_connection, request.plan, m_options));
+        PIPER_TRY(m_connection.writeFile(script, batchScript(request, m_options, devices), true));
         // Submitted and noted in one go: a connection that is cut leaves no job nobody knows.
         PIPER_ASSIGN(const CommandResult r, runShell(m_connection, submitScript(request)));
         if (r.exit_status == 4)
             return fail(ErrorCode::Io, "cannot note Slurm's job in {}, so it was cancelled: {}",
                         request.job_directory, displayLine(r.error_output));
+        if (r.exit_status == 5) {
+            Error error =
+                fail(ErrorCode::External,
+                     "sbatch on {} ended without an answer, and Slurm does not say whether "
+                     "it has the job: {}",
+                     m_connection.label(), slurmWords(r.error_output));
+            error.hint = fmt::format("squeue --name {} shows it; its directory {} is kept",
+                                     stepName(request.job_directory), request.job_directory);
+            return error;
+        }
         if (r.exit_status != 0) {
             Error error = slurmRefusal(m_connection, m_options, r);
             // Nobody would know what became of a job that never was.
@@ -102,12 +118,18 @@ private:
         std::string text = jobRecordText(record);
         const std::size_t at = text.find("0000");
         return fmt::format(
-            "cd {} || exit 4\nj=$({}) || exit 1\nj=${{j%%;*}}\n"
+            "cd {} || exit 4\n"
+            // A controller may have taken the job and answered too late: its name is no other's.
+            "j=$({}) || {{\n"
+            "  j=$(timeout 10 squeue -h -u \"$(id -un)\" -n {} -o %i 2>/dev/null) || exit 5\n"
+            "  [ -n \"$j\" ] || exit 1\n}}\n"
+            "j=${{j%%;*}}\n"
             "printf '%s%s%s' {} \"$j\" {} > {}.part && mv {}.part {} || "
             "{{ scancel \"$j\"; exit 4; }}\n",
             shellQuote(request.job_directory), shellCommand(submitCommand(request)),
-            shellQuote(text.substr(0, at)), shellQuote(text.substr(at + 4)), kLauncherRecordFile,
-            kLauncherRecordFile, kLauncherRecordFile);
+            shellQuote(stepName(request.job_directory)), shellQuote(text.substr(0, at)),
+            shellQuote(text.substr(at + 4)), kLauncherRecordFile, kLauncherRecordFile,
+            kLauncherRecordFile);
     }
 
     Connection& m_connection;

@@ -30,13 +30,43 @@ std::vector<std::string> srunOptions(const LaunchRequest& request, const Launche
 
 /// Session leader of the job: writes its own process id first and the exit status last.
 std::string launchScript(const LaunchRequest& request, const std::vector<std::string>& command,
-                         const std::string& before, const LauncherOptions& options) {
+                         const std::string& before, const LauncherOptions& options,
+                         const std::string& beside) {
     return fmt::format(
         "#!/bin/sh\n"
         "cd {} || exit 3\n"
         "echo $$ > {}.part && mv {}.part {}\n{}",
         shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
-        recordedCommand(command, before, options, fmt::format(" > {} 2>&1", kLogFile)));
+        recordedCommand(command, before, options, fmt::format(" > {} 2>&1", kLogFile), beside));
+}
+
+/// How mpirun reaches a host: ssh that learns within 5 s, not minutes, that nobody answers there
+/// any more, and notes who. mpirun itself waits for the daemon of a lost host before it ends.
+std::string reachScript(const std::string& job_directory) {
+    return fmt::format(
+        "#!/bin/sh\nb=$(date +%s)\n"
+        "ssh -x -o ServerAliveInterval=1 -o ServerAliveCountMax=4 \"$@\"; s=$?\n"
+        // One that never came up says why itself.
+        "[ $s -eq 255 ] && [ $(($(date +%s) - b)) -ge 5 ] || exit $s\n"
+        "for h; do case $h in -*) ;; *) break ;; esac; done\n"
+        "echo \"$h\" > {}\nexit $s\n",
+        shellQuote(inDirectory(job_directory, kLostHostFile)));
+}
+
+/// An agent of the user's own stays; then a lost host is noticed when mpirun does.
+std::string reachLines(const std::string& job_directory) {
+    return fmt::format("export OMPI_MCA_plm_rsh_agent=\"${{OMPI_MCA_plm_rsh_agent:-{}}}\"\n",
+                       inDirectory(job_directory, kReachScriptFile));
+}
+
+/// Ends mpirun once a host is lost; the line is that of mpirun's own report (launcherEnding).
+std::string lostHostWatch() {
+    return fmt::format(
+        "while sleep 0.5; do\n"
+        "  [ -s {0} ] && kill -s TERM $m 2>/dev/null || continue\n"
+        "  echo \"Remote daemon: ssh to it gets no answer on node $(cat {0})\" >> {1}\n"
+        "  sleep 2; kill -s KILL $m; break\ndone ",
+        kLostHostFile, kLogFile);
 }
 
 /// mpirun, or srun inside an allocation. A job goes on when the program that launched it ends: a
@@ -81,6 +111,9 @@ public:
         for (const std::string& host : m_options.hosts)
             record.hosts.push_back(host.substr(0, host.find(':')));
         PIPER_TRY(prepareJob(m_connection, request, m_options, jobRecordText(record)));
+        if (!m_options.hosts.empty())
+            PIPER_TRY(m_connection.writeFile(inDirectory(request.job_directory, kReachScriptFile),
+                                             reachScript(request.job_directory), true));
         const std::string file = inDirectory(request.job_directory, kScriptFile);
         PIPER_TRY(m_connection.writeFile(file, script(request), true));
         PIPER_ASSIGN(const CommandResult started,
@@ -111,9 +144,14 @@ private:
     }
 
     [[nodiscard]] std::string script(const LaunchRequest& request) const {
-        return launchScript(request, command(request),
-                            m_name == "srun" ? slurmEnvironment(m_options) : std::string(),
-                            m_options);
+        if (m_name == "srun")
+            return launchScript(request, command(request), slurmEnvironment(m_options), m_options,
+                                "");
+        // mpirun takes the words of its agent apart at blanks.
+        if (m_options.hosts.empty() || shellQuote(request.job_directory) != request.job_directory)
+            return launchScript(request, command(request), "", m_options, "");
+        return launchScript(request, command(request), reachLines(request.job_directory), m_options,
+                            lostHostWatch());
     }
 
     std::string m_name;
@@ -133,7 +171,8 @@ bool isPlain(std::string_view text, std::string_view more) {
 }  // namespace
 
 std::string recordedCommand(const std::vector<std::string>& command, const std::string& before,
-                            const LauncherOptions& options, const std::string& redirection) {
+                            const LauncherOptions& options, const std::string& redirection,
+                            const std::string& beside) {
     std::string own;
     for (const std::string& line : options.extra_lines)
         if (!line.starts_with("#SBATCH")) own += line + "\n";
@@ -142,10 +181,14 @@ std::string recordedCommand(const std::vector<std::string>& command, const std::
         "# Room for its answer is taken now, while the disk has some.\n"
         "printf '%-8s\\n' running > {0}.part\n"
         "trap '' TERM INT HUP\n"
-        "( trap - TERM INT HUP\n{1}{2}exec {3} ){4}\n"
+        "( trap - TERM INT HUP\n{1}{2}exec {3} ){4}{5}\n"
         "status=$?\n"
         "printf '%-8s\\n' \"$status\" 1<> {0}.part && mv {0}.part {0}\n",
-        kExitStatusFile, own, before, shellCommand(command), redirection);
+        kExitStatusFile, own, before, shellCommand(command), redirection,
+        beside.empty() ? std::string()
+                       : " &\nm=$!\n( " + beside +
+                             ") &\nw=$!\nwait \"$m\"; s=$?\n"
+                             "kill -s KILL \"$w\" 2>/dev/null; ( exit \"$s\" )");
 }
 
 std::vector<std::string> workerCommand(const LaunchRequest& request) {

@@ -23,10 +23,11 @@ namespace piper {
                                                                 std::string_view launcher);
 
 /// The part of a job's script that runs `command` and records how it ended; `before` are lines of
-/// the same shell, after the user's own.
+/// the same shell, after the user's own, `beside` one that watches process $m of it.
 [[nodiscard]] std::string recordedCommand(const std::vector<std::string>& command,
                                           const std::string& before, const LauncherOptions& options,
-                                          const std::string& redirection);
+                                          const std::string& redirection,
+                                          const std::string& beside = {});
 
 /// The user's own lines for the shell, silent: they may make the launcher found.
 [[nodiscard]] std::string ownLines(const LauncherOptions& options);

@@ -15,19 +15,36 @@ namespace piper {
 namespace {
 
 // Slurm's commands wait 20 s and more for a controller that is away: they are given up after 3.
-constexpr std::string_view kFunctions = R"sh(look() {
-  r=$(timeout 3 squeue -h -j "$1" -o '%T (%r)|%P|%S' 2>&1); x=$?
-  [ $x -ne 0 ] || r=$(printf '%s\n' "$r" | grep '|' | tail -n 1)  # without Slurm's warnings
-  a=1; w=; b=
+constexpr std::string_view kFunctions = R"sh(
+# r: what squeue says of JOB; x: its exit status. In a list, where `all` is set, it is asked once.
+ask() {
+  f='%i %T (%r)|%P|%S'
+  if [ -z "${all+set}" ]; then
+    r=$(timeout 3 squeue -h -j "$1" -o "$f" 2>&1); x=$?
+  else
+    [ -n "$all" ] || { all=$(timeout 3 squeue -h -u "$(id -un)" -o "$f" 2>&1); all_x=$?; all="$all
+."; }
+    r=$all; x=$all_x
+  fi
+  [ $x -ne 0 ] || r=$(printf '%s\n' "$r" | sed -n "s/^$1 //p" | tail -n 1)  # without its warnings
+}
+# w: the place of JOB among those that wait in PARTITION.
+place() {
+  if [ -z "${all+set}" ]; then
+    p=$(timeout 3 squeue -h -t PD -p "$2" --sort=-p,i -o "%P %i" 2>/dev/null)
+  else
+    [ -n "$waiting" ] || waiting=$(timeout 3 squeue -h -t PD --sort=-p,i -o "%P %i" 2>/dev/null)
+    p=$waiting
+  fi
+  w=$(printf '%s\n' "$p" | awk -v p="$2" -v j="$1" '$1 == p { n++; if ($2 == j) print n }')
+}
+look() {
+  ask "$1"; a=1; w=; b=
   case $x:$r in
     0:) a=0; q= ;;
     0:*)
       q=${r%%|*}; r=${r#*|}; b=${r#*|}; r=${r%%|*}
-      case $q in
-        PENDING*) w=$(timeout 3 squeue -h -t PD -p "$r" --sort=-p,i -o %i 2>/dev/null |
-          grep -n -x "$1" | cut -d: -f1) ;;
-        *) b= ;;
-      esac ;;
+      case $q in PENDING*) place "$1" "$r" ;; *) b= ;; esac ;;
     *'Invalid job id'*) a=0; q= ;;
     *) q='UNKNOWN (Slurm does not answer)' ;;
   esac
@@ -35,11 +52,16 @@ constexpr std::string_view kFunctions = R"sh(look() {
 field() { printf '%s\n' "$o" | sed -n "s/.* $1=\([^ ]*\).*/\1/p" | head -1; }
 ended() {
   [ ! -s slurm_end ] || return 0
-  o=$(timeout 3 scontrol show job -o "$1" 2>/dev/null)
+  o=$(timeout 3 scontrol show job -o "$1" 2>&1)
   z=$(field JobState); l=$(field TimeLimit); m=$(field NodeList)
+  gone=; case $o in *'Invalid job id'*) gone=1 ;; esac
   if [ -z "$z" ]; then
-    o=$(timeout 3 sacct -n -P -X -j "$1" -o State,Timelimit,NodeList 2>/dev/null | head -1)
-    z=${o%%|*}; z=${z%% *}; o=${o#*|}; l=${o%%|*}; m=${o#*|}
+    o=$(timeout 3 sacct -n -P -X -j "$1" -o State,Timelimit,NodeList 2>&1); x=$?
+    case $x:$o in
+      0:*'|'*) o=${o%%
+*}; z=${o%%|*}; z=${z%% *}; o=${o#*|}; l=${o%%|*}; m=${o#*|} ;;
+      0: | 127:* | *disabled*) [ -z "$gone" ] || { z=FORGOTTEN; l=; } ;;  # nobody knows, nor will
+    esac
   fi
   case $z in PENDING | CONFIGURING | RUNNING | SUSPENDED | COMPLETING) a=1; return 0 ;; esac
   y=
@@ -89,6 +111,31 @@ std::vector<std::string> slurmChoices(const LauncherOptions& options) {
     for (const auto& [key, value] : words)
         if (!value->empty()) out.push_back(fmt::format("--{}={}", key, *value));
     return out;
+}
+
+bool asksForDevices(const LauncherOptions& options) {
+    return std::any_of(options.extra_lines.begin(), options.extra_lines.end(),
+                       [](const std::string& line) {
+                           if (!line.starts_with("#SBATCH")) return false;
+                           for (const char* option : {" --gres", " --gpus", " -G"})
+                               if (line.find(option) != std::string::npos) return true;
+                           return false;
+                       });
+}
+
+std::string countsGpuPartitions(const LauncherOptions& options) {
+    const std::string ask = "timeout 5 sinfo -h -o '%P %G' ";
+    if (options.partition.empty()) return ask + "2>/dev/null | grep '^[^ ]*\\* ' | grep -c gpu";
+    return ask + "-p " + shellQuote(options.partition) + " 2>/dev/null | grep -c gpu";
+}
+
+Result<std::string> deviceChoice(Connection& connection, const Plan& plan,
+                                 const LauncherOptions& options) {
+    if (plan.cluster.device.kind != DeviceKind::Gpu || asksForDevices(options))
+        return std::string();
+    PIPER_ASSIGN(const CommandResult r, runShell(connection, countsGpuPartitions(options)));
+    if (r.exit_status != 0) return std::string();
+    return fmt::format("--gpus-per-node={}", slurmShape(plan).tasks_per_node);
 }
 
 SlurmShape slurmShape(const Plan& plan) {
@@ -178,6 +225,8 @@ std::optional<std::string> slurmEnding(std::string_view text) {
     if (state == "TIMEOUT") return "Slurm ended the job at its time limit of " + limit;
     if (state == "NODE_FAIL") return nodesLost(nodes);
     if (state.starts_with("CANCELLED")) return "the job was cancelled in Slurm";
+    if (state == "FORGOTTEN") return "Slurm knows the job no more, and it left no exit status";
+    if (state == "OUT_OF_MEMORY") return "Slurm ended the job: it used up the memory it asked for";
     if (state == "COMPLETED" || state == "FAILED")
         return "Slurm calls the job " + state + ", but it left no exit status";
     return "Slurm ended the job: " + state;

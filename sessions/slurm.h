@@ -23,6 +23,18 @@ struct SlurmShape {
 /// Account, partition and time limit of the user's, as options of srun and sbatch.
 [[nodiscard]] std::vector<std::string> slurmChoices(const LauncherOptions& options);
 
+/// A line of the user's asks Slurm for devices: --gres, --gpus-per-node, -G, ...
+[[nodiscard]] bool asksForDevices(const LauncherOptions& options);
+
+/// A shell command that counts the kinds of nodes with GPUs to hand out (gres) in the user's own
+/// partition, or the default one.
+[[nodiscard]] std::string countsGpuPartitions(const LauncherOptions& options);
+
+/// "--gpus-per-node=8" for a plan on GPUs where Slurm hands some out and no line of the user's asks
+/// for any; else empty. Errors: those of the connection.
+[[nodiscard]] Result<std::string> deviceChoice(Connection& connection, const Plan& plan,
+                                               const LauncherOptions& options);
+
 /// What a command of Slurm's says, on one line, without who says it.
 [[nodiscard]] std::string slurmWords(std::string_view text);
 

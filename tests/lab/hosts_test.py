@@ -40,6 +40,22 @@ class Hosts(SessionCase):
                          str(Bench.folder / "hosts-cancelled.piper"), status=130)
         self.assertEqual(kept["outcome"], "cancelled")
 
+    # By name the last one: its host does not come back.
+    def test_x_a_lost_host_is_named(self):
+        session = self.session("node1:2", "node2:2")
+        job = self.start(session)
+        self.running_on((1, 2), job)
+        began = time.monotonic()
+        session_case.lab("lose", "2")
+        ended = self.ctl("attach", job, "--session", session, "-o",
+                         str(Bench.folder / "hosts-lost.piper"), status=3)
+        print(f"lost host named after {time.monotonic() - began:.1f} s", file=sys.stderr)
+        self.assertIn("node node2 was lost", ended.stderr)
+        listed = self.job(session, job)
+        self.assertEqual(listed["state"], "failed")
+        self.assertIn("node node2 was lost", listed["message"])
+        self.assertEqual(self.processes(1, job), [])
+
 
 if __name__ == "__main__":
     sys.exit(session_case.main("__main__", 4))

@@ -2,7 +2,7 @@
 """A real Slurm inside the lab: munge and the controller on node0, one slurmd on every compute node.
 
 Partitions: main (the default, every compute node), small (node1 alone, a minute at most) and closed
-(for the account physics only). A switch for each rack. Every node sees it as its /etc/slurm."""
+(for the account physics only). Every node has two GPUs to give away, which are none. A switch for each rack. Every node sees it as its /etc/slurm."""
 import os
 import shutil
 import subprocess
@@ -38,7 +38,8 @@ class SlurmCluster:
         key = self.folder / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
-        nodes = "".join(f"NodeName=node{k} NodeAddr=10.77.0.{k + 1} CPUs=2 RealMemory=2000\n"
+        nodes = "".join(f"NodeName=node{k} NodeAddr=10.77.0.{k + 1} CPUs=2 RealMemory=2000 "
+                        "Gres=gpu:lab:2\n"
                         for k in self.compute)
         # Times are short: a node is given up after 5 s, a step has 5 s between SIGTERM and SIGKILL.
         (place / "slurm.conf").write_text(
@@ -54,7 +55,7 @@ class SlurmCluster:
             "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n"
             "SlurmdParameters=config_overrides\nTopologyPlugin=topology/tree\nReturnToService=2\n"
             "SlurmdTimeout=5\nKillWait=10\nSchedulerParameters=bf_interval=1,sched_min_interval=0\n"
-            f"{nodes}"
+            f"GresTypes=gpu\n{nodes}"
             f"PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00\n"
             f"PartitionName=small Nodes=node1 MaxTime=1\n"
             f"PartitionName=closed Nodes=ALL AllowAccounts=physics\n")
@@ -66,6 +67,9 @@ class SlurmCluster:
         if len(racks) > 1:
             switches += "SwitchName=top Switches=" + ",".join(f"rack{r}" for r in racks) + "\n"
         (place / "topology.conf").write_text(switches)
+        # GPUs that are counted and given away; no device is behind them.
+        (place / "gres.conf").write_text("AutoDetect=off\nName=gpu Type=lab File=/dev/null\n"
+                                         "Name=gpu Type=lab File=/dev/zero\n")
         (place / "mpi.conf").write_text("PMIxCliTmpDirBase=/mnt\n")
 
     def start(self, lab):

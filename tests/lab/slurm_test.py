@@ -3,6 +3,7 @@
 """Sessions on a host with Slurm, as a user has them: piperctl on one node of the lab, a real Slurm of
 three compute nodes behind another. usage: slurm_test.py PIPERCTL [Queue Corners Steps Endings]
 Exit status 77, with the reason, where namespaces are not allowed."""
+import json
 import os
 import re
 import sqlite3
@@ -66,6 +67,22 @@ class Queue(SlurmCase):
         self.assertRegex(switches, "SwitchName=top .*Switches=rack0,rack1")
         self.assertEqual((found["cluster"]["nodes"], found["cluster"]["devices_per_node"]), (3, 2))
         self.assertIn("slurm-wlm", found["programs"]["srun"])
+
+    def test_gpus_are_asked_for_where_slurm_hands_them_out(self):
+        session = self.add("gpus", "--launcher", "sbatch")
+        found = self.json("session", "discover", session)
+        self.assertEqual({p["gres"] for p in found["partitions"]}, {"gpu:lab:2"})
+        plan = json.loads(Path(self.plan).read_text())
+        plan["cluster"]["device"] = "H100 SXM"
+        gpus = str(Bench.folder / "gpus.json")
+        Path(gpus).write_text(json.dumps(plan))
+        preview = self.json("run", gpus, "--session", session, "--preview")
+        self.assertIn("#SBATCH --gpus-per-node=2\n", preview["script"])
+        self.assertRegex(preview["queue"], "Job .* to start at")
+        own = self.add("own", "--launcher", "sbatch", "--line", "#SBATCH --gres=gpu:lab:3")
+        preview = self.json("run", gpus, "--session", own, "--preview")
+        self.assertNotIn("--gpus-per-node", preview["script"])
+        self.assertRegex(" ".join(preview["warnings"]), "Slurm would not take it: .*node config")
 
     def test_a_job_waits_runs_and_is_compared(self):
         session = self.add("cluster", "--launcher", "sbatch", "--time", "10:00")
