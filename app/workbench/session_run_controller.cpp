@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/session_run_controller.h"
 
-#include <QDir>
-#include <QFileInfo>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "core/plan/own_worker.h"
 #include "sessions/job_directory.h"
@@ -40,13 +39,12 @@ std::string runName(const ui::RunRequest& request) {
     return jobName(directory);
 }
 
-using SendProgress = std::function<void(std::int64_t, std::int64_t)>;
-
 /// Everything a launch needs on the host; the worker is sent there when it
 /// lacks it.
 Result<PlanRunOptions> launchOptions(const ui::RunRequest& request,
                                      const std::filesystem::path& worker,
-                                     const SendProgress& progress, const std::stop_token& stop) {
+                                     const TransferProgress& progress,
+                                     const std::stop_token& stop) {
     Session& session = *request.session;
     PlanRunOptions out;
     PIPER_ASSIGN(out.worker, session.worker(worker, progress, stop));
@@ -86,7 +84,8 @@ struct SessionRunController::Watch {
 
     void run(const std::stop_token& detach, const std::stop_token& cancel) const {
         ui::RunEnd end;
-        const Status status = watch(detach, cancel, end);
+        std::optional<PlanRun> lacking;  // whose events are to come
+        const Status status = watch(detach, cancel, end, lacking);
         if (detach.stop_requested()) return;
         if (!status.ok()) {
             end.outcome = status.error().code == ErrorCode::Cancelled ? RunOutcome::Cancelled
@@ -97,6 +96,7 @@ struct SessionRunController::Watch {
             c.m_running = false;
             Q_EMIT c.finished(end);
         });
+        if (lacking) fetchEvents(*lacking, end, detach);
     }
 
     Result<PlanRun> begin(const std::stop_token& detach, const std::stop_token& cancel) const {
@@ -117,8 +117,8 @@ struct SessionRunController::Watch {
         return PlanRun::start(connection, *request.plan, options);
     }
 
-    Status watch(const std::stop_token& detach, const std::stop_token& cancel,
-                 ui::RunEnd& end) const {
+    Status watch(const std::stop_token& detach, const std::stop_token& cancel, ui::RunEnd& end,
+                 std::optional<PlanRun>& lacking) const {
         PIPER_ASSIGN(PlanRun run, begin(detach, cancel));
         bool asked = false;
         JobStatus status;
@@ -134,20 +134,42 @@ struct SessionRunController::Watch {
         }
         end.outcome = outcomeOf(status.state);
         end.reason = ui::text(status.message);
-        return collect(run, end);
+        PIPER_ASSIGN(const bool whole, collect(run, end, detach));
+        if (!whole) lacking = std::move(run);
+        return {};
     }
 
-    Status collect(PlanRun& run, ui::RunEnd& end) const {
-        const QString& path = request.workspace;
-        if (!QDir().mkpath(QFileInfo(path).absolutePath()))
-            return fail(ErrorCode::Io, "cannot make the directory of {}", path.toStdString());
-        const Result<StoredRun> stored = run.collect(path.toStdString(), runName(request));
+    /// Another host's run shows by its digest first. False while most events are not there.
+    Result<bool> collect(PlanRun& run, ui::RunEnd& end, const std::stop_token& detach) const {
+        const std::string path = request.workspace.toStdString();
+        const CollectOptions options{{}, detach};
+        Result<StoredRun> stored = fail(ErrorCode::Unsupported, "no digest");
+        if (!request.session->connection().isLocal())
+            stored = run.collectDigest(path, runName(request), options);
+        if (!stored.ok() && stored.error().code == ErrorCode::Unsupported)
+            stored = run.collect(path, runName(request), options);
         // A run that failed before it recorded anything already says why.
-        if (!stored.ok() && end.outcome == RunOutcome::Failed && !end.reason.isEmpty()) return {};
-        if (!stored.ok()) return stored.error();
-        end.workspace = path;
+        if (!stored.ok() && end.outcome == RunOutcome::Failed && !end.reason.isEmpty()) return true;
+        if (!stored.ok()) return std::move(stored).error();
+        end.workspace = request.workspace;
         end.run = ui::text(stored->measured);
-        return {};
+        return stored->digests == 0;
+    }
+
+    void fetchEvents(PlanRun& run, ui::RunEnd end, const std::stop_token& detach) const {
+        const auto progress = [this, shown = std::int64_t{-1}](std::int64_t done,
+                                                               std::int64_t total) mutable {
+            const std::int64_t percent = total > 0 ? 100 * done / total : 100;
+            if (percent == shown) return;
+            shown = percent;
+            const QString how_far = QStringLiteral("Its events come: %1 %").arg(percent);
+            tell([how_far](SessionRunController& c) { Q_EMIT c.fetching(how_far); });
+        };
+        const Result<StoredRun> stored =
+            run.collect(end.workspace.toStdString(), end.run.toStdString(), {progress, detach});
+        if (detach.stop_requested()) return;
+        end.reason = stored.ok() ? QString() : ui::errorText(stored.error());
+        tell([end](SessionRunController& c) { Q_EMIT c.completed(end); });
     }
 
     void report(PlanRun& run, const JobStatus& status) const {

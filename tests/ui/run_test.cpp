@@ -11,6 +11,7 @@
 #include <QTest>
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "collectors/store/workspace.h"
 #include "tests/sessions/ssh_server.h"
@@ -213,6 +214,29 @@ TEST_F(RemoteRunTest, WhatWasPreviewedIsLaunchedCollectedAndFetchedAgain) {
     click("jobs.fetch");
     ASSERT_TRUE(waitFor([&] { return runs().history().rowCount() > before; }));
     EXPECT_THAT(jobs().status().toStdString(), HasSubstr("Fetched as run"));
+}
+
+TEST_F(RemoteRunTest, ADigestShowsFirstAndItsEventsFollow) {
+    std::optional<RunEnd> completed;
+    QObject::connect(m_controller.get(), &RunController::completed,
+                     [&](const RunEnd& end) { completed = end; });
+    QString coming;
+    QObject::connect(m_controller.get(), &RunController::fetching,
+                     [&](const QString& how_far) { coming = how_far; });
+    runs().start(16);
+    ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }, 180'000))
+        << runs().status().toStdString() << runs().log().toStdString();
+    ASSERT_TRUE(waitFor([&] { return completed.has_value(); }));
+    EXPECT_EQ(completed->reason, QString());
+    EXPECT_EQ(completed->run, m_ended);
+    EXPECT_EQ(coming, QStringLiteral("Its events come: 100 %"));
+    const Result<piper::Run> run =
+        Workspace::open(completed->workspace.toStdString())->readRun(completed->run.toStdString());
+    ASSERT_TRUE(run.ok()) << run.error().text();
+    EXPECT_EQ(run->numDigests(), 0);
+    EXPECT_FALSE(run->ranks.front().events.empty());
+    ASSERT_TRUE(settled());
+    EXPECT_FALSE(m_workbench->pair.second().run->notes.contains("digest")) << "it is shown anew";
 }
 
 TEST_F(RemoteRunTest, AJobOfAnEarlierWindowIsAttachedAndEnded) {

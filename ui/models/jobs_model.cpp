@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/jobs_model.h"
 
-#include <QDir>
-#include <QFileInfo>
 #include <QLocale>
 #include <array>
 #include <cmath>
 
 #include "sessions/job_directory.h"
-#include "sessions/plan_run.h"
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
@@ -121,27 +118,61 @@ void JobsModel::cancel(int row) {
 }
 
 void JobsModel::fetch(int row, const QString& workspace) {
+    const JobSummary& job = m_jobs[static_cast<std::size_t>(row)];
+    const std::string& directory = job.directory;
+    const std::shared_ptr<Session> session = m_sessions.current().session();
+    // The digest first: the run shows within seconds, its events follow.
+    const bool digest = session != nullptr && !session->connection().isLocal();
+    fetch({directory, jobName(directory), workspace, digest && isFinal(job.status.state)});
+}
+
+void JobsModel::fetch(const Fetch& what) {
     const std::shared_ptr<Session> session = m_sessions.current().session();
     if (session == nullptr) return;
-    const std::string directory = m_jobs[static_cast<std::size_t>(row)].directory;
-    setStatus(QStringLiteral("Fetching %1…").arg(text(jobName(directory))));
+    const QString name = text(jobName(what.directory));
+    setStatus((what.digest ? QStringLiteral("Fetching the digest of %1…")
+                           : QStringLiteral("Fetching the events of %1…"))
+                  .arg(name));
     m_executor.submit(
-        QStringLiteral("job.fetch:") + text(directory), Executor::Lane::Network,
-        [session, directory, workspace, this](const Executor::Context&) -> Executor::OnWindow {
+        QStringLiteral("job.fetch:") + text(what.directory), Executor::Lane::Network,
+        [session, what, this](const Executor::Context& context) -> Executor::OnWindow {
             const auto collect = [&]() -> Result<StoredRun> {
-                PIPER_ASSIGN(PlanRun run, PlanRun::attach(session->connection(), directory));
-                QDir().mkpath(QFileInfo(workspace).absolutePath());  // a failure shows below
-                return run.collect(workspace.toStdString(), jobName(directory));
+                PIPER_ASSIGN(PlanRun run, PlanRun::attach(session->connection(), what.directory));
+                const CollectOptions options{progressOf(what, context), context.stop};
+                const std::string path = what.workspace.toStdString();
+                return what.digest ? run.collectDigest(path, what.run, options)
+                                   : run.collect(path, what.run, options);
             };
-            return [stored = collect(), workspace, this] {
-                if (!stored.ok()) {
-                    setStatus(errorText(stored.error()));
-                    return;
-                }
-                setStatus(QStringLiteral("Fetched as run ‘%1’.").arg(text(stored->measured)));
-                Q_EMIT fetched(workspace, text(stored->measured));
-            };
+            return [stored = collect(), what, this] { take(stored, what); };
         });
+}
+
+TransferProgress JobsModel::progressOf(const Fetch& what, const Executor::Context& context) {
+    const QString name = text(jobName(what.directory));
+    return [this, name, post = context.post, shown = std::int64_t{-1}](std::int64_t done,
+                                                                       std::int64_t total) mutable {
+        const std::int64_t percent = total > 0 ? 100 * done / total : 100;
+        if (percent == shown) return;
+        shown = percent;
+        post([this, name, percent] {
+            setStatus(QStringLiteral("Fetching %1: %2 %").arg(name).arg(percent));
+        });
+    };
+}
+
+void JobsModel::take(const Result<StoredRun>& stored, Fetch what) {
+    if (!stored.ok() && what.digest && stored.error().code == ErrorCode::Unsupported) {
+        what.digest = false;
+        fetch(what);  // a host that makes none sends everything
+        return;
+    }
+    if (!stored.ok()) {
+        setStatus(errorText(stored.error()));
+        return;
+    }
+    setStatus(QStringLiteral("Fetched as run ‘%1’.").arg(text(stored->measured)));
+    Q_EMIT fetched(what.workspace, text(stored->measured));
+    if (stored->digests > 0) fetch({what.directory, stored->measured, what.workspace, false});
 }
 
 QString JobsModel::cell(int row, int column) const {

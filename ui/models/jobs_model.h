@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sessions/job_report.h"
+#include "sessions/plan_run.h"
 #include "ui/models/sessions_view_model.h"
 
 namespace piper::ui {
@@ -32,8 +33,8 @@ public:
     void refresh();
     /// Ends every rank of that job.
     void cancel(int row);
-    /// Collects what that job recorded so far into the workspace file; fetched()
-    /// follows.
+    /// Collects what that job recorded so far into the workspace file; fetched() follows, of a job
+    /// that has ended first with its digest and again when its events are there.
     void fetch(int row, const QString& workspace);
 
     [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
@@ -47,6 +48,15 @@ Q_SIGNALS:
     void fetched(const QString& workspace, const QString& run);
 
 private:
+    struct Fetch {
+        std::string directory;
+        std::string run;  ///< its name in the workspace
+        QString workspace;
+        bool digest = false;
+    };
+    void fetch(const Fetch& what);
+    [[nodiscard]] TransferProgress progressOf(const Fetch& what, const Executor::Context& context);
+    void take(const Result<StoredRun>& stored, Fetch what);
     void take(Result<std::vector<JobSummary>> jobs);
     void setStatus(const QString& status);
     [[nodiscard]] QString cell(int row, int column) const;

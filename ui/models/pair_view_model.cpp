@@ -94,6 +94,9 @@ void PairViewModel::select(const QString& workspace, const QString& a, const QSt
         if (!out.first.empty() && !out.second.empty()) compare(library, workspace, a, b, out);
         return out;
     };
+    m_workspace = workspace;
+    m_name_a = a;
+    m_name_b = b;
     m_has_second = !b.isEmpty();
     m_plan_revision = m_plan.revision();
     m_executor.submit(QStringLiteral("pair"), Executor::Lane::Background,
@@ -123,6 +126,14 @@ void PairViewModel::compare(const RunLibrary& library, const QString& workspace,
             std::make_shared<const Comparison>(compareRuns(*first, *second, kSkipSteps));
     else
         out.status = errorText(first.ok() ? second.error() : first.error());
+}
+
+void PairViewModel::followFile(const QString& workspace) {
+    const auto lacks = [](const ShownRun& shown) {
+        return !shown.empty() && shown.run->notes.contains("digest");
+    };
+    if (workspace == m_workspace && (lacks(m_first) || lacks(m_second)))
+        select(m_workspace, m_name_a, m_name_b);
 }
 
 void PairViewModel::followPlan() {

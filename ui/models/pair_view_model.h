@@ -48,6 +48,10 @@ public:
     /// shows the current plan's model alone.
     void select(const QString& workspace, const QString& a, const QString& b);
 
+    /// The file was written to: a run shown without its events, which may be there now, is read
+    /// again.
+    void followFile(const QString& workspace);
+
     /// Without a measured run: models the current plan when it moved on since the last time.
     void followPlan();
 
@@ -66,7 +70,8 @@ private:
     ShownRun m_first;
     ShownRun m_second;
     std::shared_ptr<const Comparison> m_comparison;
-    bool m_has_second = false;  ///< a second run was asked for
+    bool m_has_second = false;                ///< a second run was asked for
+    QString m_workspace, m_name_a, m_name_b;  ///< what was asked for last
     std::uint64_t m_plan_revision = 0;
     QString m_status;
 };

@@ -71,7 +71,13 @@ Q_SIGNALS:
     void progressed(const piper::ui::RunProgress& progress);
     void logged(const QString& lines);
     void previewed(const piper::ui::RunPreview& preview);
+    /// The run is in its workspace file; where it ran on another host, most of its events may still
+    /// be coming: then fetching() and completed() follow.
     void finished(const piper::ui::RunEnd& end);
+    /// One sentence on what still comes of the run that has finished.
+    void fetching(const QString& how_far);
+    /// The workspace file holds all of it now, or `reason` says why not.
+    void completed(const piper::ui::RunEnd& end);
 };
 
 /// One row of a workspace file's history.

@@ -35,6 +35,17 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
       m_status(QStringLiteral("Nothing is running.")) {
     connect(&controller, &RunController::progressed, this, &RunsViewModel::onProgress);
     connect(&controller, &RunController::finished, this, &RunsViewModel::onFinished);
+    connect(&controller, &RunController::fetching, this, [this](const QString& how_far) {
+        m_status = m_ended + u' ' + how_far;
+        Q_EMIT changed();
+    });
+    connect(&controller, &RunController::completed, this, [this](const RunEnd& end) {
+        m_status = end.reason.isEmpty()
+                       ? m_ended
+                       : QStringLiteral("%1 Its events did not come: %2").arg(m_ended, end.reason);
+        Q_EMIT changed();
+        openWorkspace(end.workspace);
+    });
     connect(&controller, &RunController::logged, this, [this](const QString& lines) {
         m_log += lines;
         if (m_log.size() > kLogLimit) m_log = m_log.right(kLogLimit / 2);
@@ -122,7 +133,7 @@ void RunsViewModel::onProgress(const RunProgress& progress) {
 }
 
 void RunsViewModel::onFinished(const RunEnd& end) {
-    m_status = endText(end);
+    m_status = m_ended = endText(end);
     m_pending_run = end.run;
     Q_EMIT changed();
     if (end.workspace.isEmpty())

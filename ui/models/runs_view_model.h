@@ -75,6 +75,7 @@ private:
     std::vector<QPointF> m_loss;
     QString m_log;
     QString m_status;
+    QString m_ended;  ///< how the last run did
 };
 
 }  // namespace piper::ui

@@ -179,6 +179,8 @@ void MainWindow::connectModels() {
     };
     connect(&m_workbench.runs, &RunsViewModel::failed, this, say);
     connect(&m_workbench.runs, &RunsViewModel::runEnded, this, &MainWindow::runEnded);
+    connect(&m_workbench.runs, &RunsViewModel::historyChanged, this,
+            [this] { m_workbench.pair.followFile(m_workbench.runs.workspace()); });
     connect(&m_workbench.plan, &PlanViewModel::importFailed, this, say);
     connect(&m_workbench.preferences, &Preferences::failed, this, say);
     connect(&m_workbench.plan, &PlanViewModel::planChanged, this, [this] {
