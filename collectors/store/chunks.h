@@ -74,4 +74,23 @@ private:
     std::uint64_t m_hash = 14695981039346656037ULL;
 };
 
+/// Of a blob, eight bytes at a time: cheap beside decoding it.
+[[nodiscard]] std::int64_t blobChecksum(std::string_view blob);
+
+/// Of numbers and the blob beside them.
+template <class Numbers>
+[[nodiscard]] std::int64_t numbersChecksum(const Numbers& numbers, std::string_view blob) {
+    Checksum sum;
+    for (const std::int64_t v : numbers) sum.add(v);
+    return sum.add(blobChecksum(blob)).value();
+}
+/// True when `stored` is their checksum, as it is made since version 4 of the file or was before.
+template <class Numbers>
+[[nodiscard]] bool isIntact(const Numbers& numbers, std::string_view blob, std::int64_t stored) {
+    if (numbersChecksum(numbers, blob) == stored) return true;
+    Checksum sum;
+    for (const std::int64_t v : numbers) sum.add(v);
+    return sum.add(blob).value() == stored;
+}
+
 }  // namespace piper

@@ -326,17 +326,18 @@ private:
         if (bits == nullptr) return fault();
         const auto width = static_cast<std::size_t>(p.width);
         const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
-        for (std::size_t i = 0; i < count; ++i) {
-            const char* at = bits + i * width / 8;
+        const auto take = [&](std::size_t i, std::size_t bytes) {
             std::uint64_t word = 0;
-            // The blob may end within the eight bytes.
-            if (m_end - at >= 8)
-                std::memcpy(&word, at, 8);
-            else if (at < m_end)
-                std::memcpy(&word, at, static_cast<std::size_t>(m_end - at));
-            const std::uint64_t value = (word >> (i * width % 8)) & mask;
-            if (!set(i, p.base + p.scale * value)) return fault();
-        }
+            std::memcpy(&word, bits + i * width / 8, bytes);
+            return set(i, p.base + p.scale * ((word >> (i * width % 8)) & mask));
+        };
+        // Near its end the blob may end within the eight bytes.
+        const auto left = static_cast<std::size_t>(m_end - bits);
+        std::size_t i = 0;
+        for (; i < count && i * width / 8 + 8 <= left; ++i)
+            if (!take(i, 8)) return fault();
+        for (; i < count; ++i)
+            if (!take(i, left - std::min(left, i * width / 8))) return fault();
         return true;
     }
 

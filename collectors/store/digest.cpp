@@ -57,7 +57,7 @@ private:
         std::vector<std::int64_t> numbers = {owner};
         for (int i = 0; i < m_numbers; ++i) numbers.push_back(row.integer(i));
         const std::string_view data = row.text(m_numbers + 1);
-        if (numbersChecksum(numbers, data) != row.integer(m_numbers)) {
+        if (!isIntact(numbers, data, row.integer(m_numbers))) {
             m_from.addDamage(fmt::format("a row of table {} is damaged", m_table));
             return {};
         }
@@ -158,7 +158,21 @@ Status Workspace::Impl::copyEvents(Impl& from, const SourceRow& source, std::int
 }
 
 Status Workspace::Impl::copySummaries(Impl& from, const SourceRow& source, std::int64_t rank_id) {
-    PIPER_ASSIGN(const std::vector<StoredRow> rows, from.storedRows(source));
+    std::vector<StoredRow> rows;
+    if (from.version >= sqlite::kSchemaOfRows) {
+        PIPER_ASSIGN(rows, from.storedRows(source));
+    }
+    const bool digested =
+        std::any_of(rows.begin(), rows.end(), [](const StoredRow& r) { return !r.hasChunks(); });
+    // An older file's summaries lack what newer ones have; the events are here.
+    if (from.version < sqlite::kSchemaVersion && !digested) {
+        SourceRow copied = source;
+        copied.id = rank_id;
+        return buildSummaries(copied);
+    }
+    StepWindows steps;
+    PIPER_TRY(from.readSteps(source, steps));
+    PIPER_TRY(insertSteps(rank_id, steps));
     BlobCopy tiles(from, *this, "tile", "row_id", "level,begin_ns,end_ns,count", 4);
     BlobCopy totals(from, *this, "total", "row_id", "begin_ns,end_ns,next_ns,count", 4);
     for (StoredRow row : rows) {

@@ -145,7 +145,8 @@ std::vector<Segment> buildSegments(std::span<const Event> events) {
     std::size_t taken = 0;
     std::int64_t last_start = 0;
     const auto finish = [&] {
-        if (!out.empty()) out.back().sums.assign(sums.begin(), sums.end());
+        if (!out.empty() && sums.size() <= kChunkRows)
+            out.back().sums.assign(sums.begin(), sums.end());
         sums.clear();
         taken = 0;
     };

@@ -50,7 +50,7 @@ using LabelSums = std::vector<std::pair<EventLabel, SelectionSums::Sum>>;
 struct Segment {
     std::int64_t begin_ns = 0;  ///< first start; events that start before that of the next segment
     std::int64_t end_ns = 0;    ///< last end
-    LabelSums sums;             ///< by label
+    LabelSums sums;             ///< by label; none when more than a blob holds begin at one time
 };
 /// Segments of some thousand events, sorted by start; no two begin at the same time.
 [[nodiscard]] std::vector<Segment> buildSegments(std::span<const Event> events);

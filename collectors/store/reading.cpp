@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "collectors/store/workspace_impl.h"
+#include "core/run/time_range.h"
 
 namespace piper {
 
@@ -34,6 +35,10 @@ Error notFound(const std::string& path, std::string_view what, std::string_view 
 constexpr std::string_view kChunkById =
     "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data, source_id "
     "FROM chunk WHERE id=?";
+
+/// Windows are read from front to back and the system keeps the file: pages kept here would only be
+/// memory to fetch.
+constexpr const char* kReaderCache = "PRAGMA cache_size=-320";
 
 /// A writer killed in the middle of a commit leaves a journal beside the file; only a connection
 /// that may write can play it back, after which the file reads as it was before that commit.
@@ -75,15 +80,15 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
         impl->codes = CodeTables::own();
     } else
         return std::move(codes).error();
-    PIPER_ASSIGN(const std::int64_t version, impl->database.integer("PRAGMA user_version"));
-    impl->has_rows = write || version >= sqlite::kSchemaOfRows;
     impl->writable = write;
+    if (!write) (void)impl->database.execute(kReaderCache);
     if (write) {
         PIPER_TRY(sqlite::prepareForWriting(impl->database));
         PIPER_TRY(sqlite::migrate(impl->database, [&](std::int64_t from) -> Status {
-            return from < sqlite::kSchemaOfRows ? impl->summarizeEnded() : Status();
+            return from < sqlite::kSchemaOfSteps ? impl->summarizeEnded() : Status();
         }));
     }
+    PIPER_ASSIGN(impl->version, impl->database.integer("PRAGMA user_version"));
     return Workspace(std::move(impl));
 }
 
@@ -268,6 +273,22 @@ Status Workspace::Impl::readTracks(const SourceRow& source, RankTimeline& out) {
         });
 }
 
+Status Workspace::Impl::readSteps(const SourceRow& source, StepWindows& out) {
+    if (version < sqlite::kSchemaOfSteps) return {};
+    return query(
+        fmt::format("steps of rank {}", source.header.rank.value),
+        "SELECT step, begin_ns, end_ns, checksum FROM step_window WHERE source_id=?",
+        [&](Statement& s) { s.bind(source.id); },
+        [&](const Statement& row) {
+            const std::array<std::int64_t, 4> numbers{source.id, row.integer(0), row.integer(1),
+                                                      row.integer(2)};
+            if (!isIntact(numbers, {}, row.integer(3)))
+                addDamage(fmt::format("a step of rank {} is damaged", source.header.rank.value));
+            else if (inTimeRange(numbers[2]) && inTimeRange(numbers[3]))
+                out[static_cast<std::int32_t>(numbers[1])] = {numbers[2], numbers[3]};
+        });
+}
+
 Status Workspace::Impl::eachChunk(const SourceRow& source, std::string_view run_name,
                                   const std::function<bool(const Statement&)>& visit) {
     std::vector<std::int64_t> ids;
@@ -396,8 +417,9 @@ Result<std::vector<RunSummary>> Workspace::runs() {
             fmt::format("SELECT {},"
                         " (SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=3)"
                         " FROM source s WHERE run_id=?",
-                        m_impl->has_rows ? fmt::format("ifnull({}, {})", kOfRows, kOfChunks)
-                                         : std::string(kOfChunks)),
+                        m_impl->version >= sqlite::kSchemaOfRows
+                            ? fmt::format("ifnull({}, {})", kOfRows, kOfChunks)
+                            : std::string(kOfChunks)),
             [&](Statement& s) { s.bind(row.id); },
             [&](const Statement& r) {
                 ++summary.ranks;

@@ -74,8 +74,16 @@ CREATE TABLE total(
 CREATE INDEX total_range ON total(row_id, begin_ns, end_ns);
 )";
 
+/// Since version 4: steps by events; blobs are summed by words.
+constexpr const char* kSteps = R"(
+CREATE TABLE step_window(
+    id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL, step INTEGER NOT NULL,
+    begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, checksum INTEGER NOT NULL);
+CREATE INDEX step_window_source ON step_window(source_id);
+)";
+
 /// [i] leads from version i + 1 to i + 2. An entry never changes once files were written with it.
-constexpr const char* kMigrations[] = {kTiles, kRows};
+constexpr const char* kMigrations[] = {kTiles, kRows, kSteps};
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
 template <class E>

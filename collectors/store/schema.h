@@ -9,9 +9,10 @@
 namespace piper::sqlite {
 
 inline constexpr std::int64_t kApplicationId = 0x50495052;  ///< "PIPR"
-inline constexpr std::int64_t kSchemaVersion = 3;           ///< user_version; see docs/formats.md
+inline constexpr std::int64_t kSchemaVersion = 4;           ///< user_version; see docs/formats.md
 
-inline constexpr std::int64_t kSchemaOfRows = 3;  ///< first with tables row, tile and total as now
+inline constexpr std::int64_t kSchemaOfRows = 3;   ///< first with tables row, tile and total
+inline constexpr std::int64_t kSchemaOfSteps = 4;  ///< first with table step_window
 
 /// The streams of a rank, each stored as chunks; the numbers are part of the file format.
 enum class Stream : std::int64_t {

@@ -49,12 +49,4 @@ inline constexpr std::string_view kRowOfChunks =
     "SELECT sum(count), min(begin_ns), max(end_ns), max(end_ns-begin_ns), lane, track, sub_lane "
     "FROM chunk WHERE source_id=? AND stream=0";
 
-/// Of the numbers of a row, and of its blob where it has one.
-template <class Numbers>
-[[nodiscard]] std::int64_t numbersChecksum(const Numbers& numbers, std::string_view blob) {
-    Checksum sum;
-    for (const std::int64_t v : numbers) sum.add(v);
-    return sum.add(blob).value();
-}
-
 }  // namespace piper

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run of a workspace file as rows of time: from the levels of its pyramid where a pixel holds
 // many events, from the chunks of its events otherwise.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,16 +21,26 @@ using sqlite::Stream;
 
 namespace {
 
-struct Rank {
-    std::int64_t source = 0;
-    RankClock clock;
-};
-
 std::int64_t clampTime(std::int64_t ns) {
     return std::clamp(ns, -kLargestTime, kLargestTime);
 }
 
-constexpr std::int64_t kMostReserved = 1 << 20;  ///< blocks
+constexpr std::int64_t kMostReserved = 1 << 20;                    ///< blocks
+constexpr std::uintptr_t kSmallPage = 4096, kLargePage = 2 << 20;  ///< bytes
+/// Fetching some thousand pages one by one takes longer than filling them: small ones up to the
+/// first large one come at once, large ones behind. Advice alone; what stays empty costs nothing.
+void expectWriting(void* place, std::size_t bytes) {
+    const auto upTo = [](std::uintptr_t at, std::uintptr_t page) {
+        return (at + page - 1) / page * page;
+    };
+    const auto begin = reinterpret_cast<std::uintptr_t>(place), end = begin + bytes;
+    const std::uintptr_t small = upTo(begin, kSmallPage), large = upTo(begin, kLargePage);
+    if (end < large + kLargePage) return;
+    (void)madvise(reinterpret_cast<void*>(small), large - small, MADV_POPULATE_WRITE);
+    (void)madvise(reinterpret_cast<void*>(large), (end - large) / kLargePage * kLargePage,
+                  MADV_HUGEPAGE);
+}
+
 constexpr std::string_view kTiles =
     "SELECT begin_ns, end_ns, count, checksum, data FROM tile WHERE row_id=?1 AND level=?2 AND "
     "begin_ns>=ifnull((SELECT max(begin_ns) FROM tile WHERE row_id=?1 AND level=?2 AND "
@@ -55,19 +67,26 @@ public:
     Result<std::vector<SelectionTotal>> totals(TimeWindow window,
                                                std::span<const std::size_t> rows) override;
     Result<std::optional<FoundEvent>> find(const EventQuery& query) override;
+    std::vector<std::string> damage() const override { return m_impl->damage; }
 
 private:
     /// A part of a row by its segments; all of it where there are none.
     struct Part {
         TimeWindow starts;  ///< on the common clock: events that begin in this
         std::int64_t end_ns = 0;
+        bool inside = false;  ///< all of it in the window
         bool summed = false;
         LabelSums sums;
     };
+    enum class Sums { None, Inside, All };  ///< of which parts
 
     Status loadRank(const SourceRow& source);
     void addRow(StoredRow row);
-    [[nodiscard]] const Rank& rankOf(std::size_t row) const { return m_ranks[m_rows[row].rank]; }
+    /// -1 where the file's lane is unknown here.
+    [[nodiscard]] int laneOf(const StoredRow& row) const;
+    [[nodiscard]] const RankClock& clockOf(std::size_t row) const {
+        return m_clocks[m_rows[row].rank];
+    }
     /// The part of the rank's own time that holds what touches the window, and a little more.
     [[nodiscard]] TimeWindow ownWindow(std::size_t row, TimeWindow common) const;
     [[nodiscard]] int levelFor(std::size_t row, std::int64_t pixel_ns) const;
@@ -76,18 +95,23 @@ private:
     /// Events of a row that touch the window, by start, on the common clock.
     template <class Drawn>
     Status readEvents(std::size_t row, TimeWindow window, std::vector<Drawn>& out);
-    Status readParts(std::size_t row, TimeWindow window, bool with_sums, std::vector<Part>& out);
     /// What of a segment without its events is in the window, taken as spread evenly over it.
     static void addShare(std::size_t rank, const Part& part, TimeWindow window,
                          SelectionSums& sums);
+    /// The parts of a row that touch the window, by time.
+    template <class Visit>
+    Status eachPart(std::size_t row, TimeWindow window, Sums wanted, Visit visit);
+    /// Of the part that m_totals stands on; false when they are damaged.
+    bool readSums(std::size_t row, LabelSums& out);
     Status findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
                      std::optional<FoundEvent>& best);
     void damaged(std::string_view what, std::size_t row);
     Status finish(int code, std::string_view what);
+    void reserveBlocks(std::int64_t pixels, std::vector<TimelineBlock>& out) const;
 
     std::unique_ptr<Workspace::Impl> m_impl;
     Statement m_tiles, m_chunks, m_totals;
-    std::vector<Rank> m_ranks;
+    std::vector<RankClock> m_clocks;  ///< [rank]
     std::vector<StoredRow> m_stored;  ///< [row]
     std::vector<Bucket> m_buckets;    ///< of the tile that is read
     std::vector<DrawnEvent> m_drawn;  ///< of the row that is read
@@ -99,8 +123,14 @@ Status StoredTimeline::load(std::string_view run_name) {
     PIPER_TRY(m_impl->readNotes(run));
     m_header = std::move(run.header);
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
-    for (const SourceRow& source : sources) PIPER_TRY(loadRank(source));
-    setSteps(m_header);
+    std::vector<StepWindows> steps;
+    bool with_records = false;
+    for (const SourceRow& source : sources) {
+        PIPER_TRY(loadRank(source));
+        PIPER_TRY(m_impl->readSteps(source, steps.emplace_back()));
+        with_records = with_records || !m_header.ranks.back().steps.empty();
+    }
+    setSteps(with_records ? stepWindows(m_header) : steps);
     return {};
 }
 
@@ -116,15 +146,14 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
     std::erase_if(rank.steps, [](const StepRecord& s) {
         return !inTimeRange(s.start_ns) || !inTimeRange(s.end_ns);
     });
-    m_ranks.push_back({source.id, RankClock(rank)});
+    m_clocks.emplace_back(rank);
     m_header.ranks.push_back(std::move(rank));
 
-    const std::size_t before = m_rows.size();
-    if (m_impl->has_rows) {
-        PIPER_ASSIGN(const std::vector<StoredRow> rows, m_impl->storedRows(source));
-        for (const StoredRow& row : rows) addRow(row);
+    std::vector<StoredRow> rows;
+    if (m_impl->version >= sqlite::kSchemaOfRows) {
+        PIPER_ASSIGN(rows, m_impl->storedRows(source));
     }
-    if (m_rows.size() == before)
+    if (rows.empty())
         PIPER_TRY(m_impl->query(
             "the rows of a rank", fmt::format("{} GROUP BY lane, track, sub_lane", kRowOfChunks),
             [&](Statement& s) { s.bind(source.id); },
@@ -135,42 +164,41 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
                 row.lane = r.integer(4);
                 row.track = r.integer(5);
                 row.sub_lane = r.integer(6);
-                addRow(row);
+                rows.push_back(row);
             }));
-    std::vector<std::size_t> order;
-    for (std::size_t i = before; i < m_rows.size(); ++i) order.push_back(i);
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return std::tuple(m_rows[a].lane, m_rows[a].track, m_rows[a].sub_lane) <
-               std::tuple(m_rows[b].lane, m_rows[b].track, m_rows[b].sub_lane);
-    });
-    const std::vector<TimelineRow> rows = m_rows;
-    const std::vector<StoredRow> stored = m_stored;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        m_rows[before + i] = rows[order[i]];
-        m_stored[before + i] = stored[order[i]];
-    }
+    const auto place = [&](const StoredRow& r) {
+        return std::tuple(laneOf(r), r.track, r.sub_lane);
+    };
+    std::sort(rows.begin(), rows.end(),
+              [&](const StoredRow& a, const StoredRow& b) { return place(a) < place(b); });
+    for (const StoredRow& row : rows) addRow(row);
     return {};
 }
 
-void StoredTimeline::addRow(StoredRow row) {
+int StoredTimeline::laneOf(const StoredRow& row) const {
     const auto& lanes = m_impl->codes.lane;
-    if (row.lane < 0 || row.lane >= std::ssize(lanes)) return;
-    const int lane = lanes[static_cast<std::size_t>(row.lane)];
+    return row.lane < 0 || row.lane >= std::ssize(lanes)
+               ? -1
+               : lanes[static_cast<std::size_t>(row.lane)];
+}
+
+void StoredTimeline::addRow(StoredRow row) {
+    const int lane = laneOf(row);
     if (lane < 0) return;
     row.begin_ns = clampTime(row.begin_ns);
     row.end_ns = clampTime(row.end_ns);
     if (row.hasChunks()) row.span_ns = std::clamp<std::int64_t>(row.span_ns, 0, kLargestTime);
-    const std::size_t rank = m_ranks.size() - 1;
+    const std::size_t rank = m_clocks.size() - 1;
     m_rows.push_back({rank, static_cast<Lane>(lane), static_cast<std::int32_t>(row.track),
                       static_cast<std::uint16_t>(row.sub_lane), row.count});
     m_stored.push_back(row);
-    const RankClock& clock = m_ranks.back().clock;
+    const RankClock& clock = m_clocks.back();
     m_extent.begin_ns = std::min(m_extent.begin_ns, clock.toCommon(row.begin_ns));
     m_extent.end_ns = std::max(m_extent.end_ns, clock.toCommon(row.end_ns));
 }
 
 TimeWindow StoredTimeline::ownWindow(std::size_t row, TimeWindow common) const {
-    const RankClock& clock = rankOf(row).clock;
+    const RankClock& clock = clockOf(row);
     // A duration is not scaled by the drift: what is long ends a little elsewhere than its end.
     const std::int64_t slack =
         2 + static_cast<std::int64_t>(std::abs(clock.fit().drift) *
@@ -201,7 +229,7 @@ Status StoredTimeline::readLevel(std::size_t row, int level, TimeWindow window,
                                  std::vector<TimelineBlock>& out) {
     const std::int64_t width = bucketWidth(level);
     const TimeWindow own = ownWindow(row, window);
-    const RankClock& clock = rankOf(row).clock;
+    const RankClock& clock = clockOf(row);
     m_tiles.reset();
     m_tiles.bind(m_stored[row].id).bind(level).bind(own.begin_ns).bind(own.end_ns);
     int code = SQLITE_DONE;
@@ -212,7 +240,7 @@ Status StoredTimeline::readLevel(std::size_t row, int level, TimeWindow window,
         const std::array<std::int64_t, 5> numbers{m_stored[row].id, level, m_tiles.integer(0),
                                                   m_tiles.integer(1), count};
         m_buckets.clear();
-        if (count < 0 || numbersChecksum(numbers, data) != m_tiles.integer(3) ||
+        if (count < 0 || !isIntact(numbers, data, m_tiles.integer(3)) ||
             !decodeBuckets(data, static_cast<std::size_t>(count), m_impl->codes, m_buckets)) {
             damaged("a summary", row);
             continue;
@@ -247,7 +275,7 @@ template <class Drawn>
 Status StoredTimeline::readEvents(std::size_t row, TimeWindow window, std::vector<Drawn>& out) {
     const StoredRow& stored = m_stored[row];
     const TimeWindow own = ownWindow(row, window);
-    const RankClock& clock = rankOf(row).clock;
+    const RankClock& clock = clockOf(row);
     m_chunks.reset();
     m_chunks.bind(stored.source).bind(stored.lane).bind(stored.track).bind(stored.sub_lane);
     m_chunks.bind(own.begin_ns - stored.span_ns).bind(own.end_ns).bind(own.begin_ns);
@@ -276,14 +304,19 @@ Status StoredTimeline::readEvents(std::size_t row, TimeWindow window, std::vecto
     return finish(code, "events of a row");
 }
 
+/// Room for some blocks a pixel and row: growing would copy them time and again.
+void StoredTimeline::reserveBlocks(std::int64_t pixels, std::vector<TimelineBlock>& out) const {
+    const std::int64_t most = std::clamp<std::int64_t>(
+        2 * std::min(pixels, kMostReserved) * std::ssize(m_rows), 0, kMostReserved);
+    // More by a large page, so that the small ones behind the last of them stay empty.
+    out.reserve(static_cast<std::size_t>(most) + kLargePage / sizeof(TimelineBlock));
+    expectWriting(out.data(), out.capacity() * sizeof(TimelineBlock));
+}
+
 Result<TimelineView> StoredTimeline::view(TimeWindow window, std::int64_t pixel_ns) {
     const Snapshot snapshot(m_impl->database);
     TimelineView out{window, pixel_ns, {}, {}};
-    // Pages of it that stay empty cost nothing; growing would copy it time and again.
-    const std::int64_t pixels =
-        std::min(window.length() / std::max<std::int64_t>(1, pixel_ns) + 1, kMostReserved);
-    out.blocks.reserve(static_cast<std::size_t>(
-        std::clamp<std::int64_t>(2 * pixels * std::ssize(m_rows), 0, kMostReserved)));
+    reserveBlocks(window.length() / std::max<std::int64_t>(1, pixel_ns) + 1, out.blocks);
     for (std::size_t row = 0; row < m_rows.size(); ++row) {
         const int level = levelFor(row, pixel_ns);
         if (level >= 0) {
@@ -299,68 +332,73 @@ Result<TimelineView> StoredTimeline::view(TimeWindow window, std::int64_t pixel_
     return out;
 }
 
-Status StoredTimeline::readParts(std::size_t row, TimeWindow window, bool with_sums,
-                                 std::vector<Part>& out) {
+template <class Visit>
+Status StoredTimeline::eachPart(std::size_t row, TimeWindow window, Sums wanted, Visit visit) {
     const StoredRow& stored = m_stored[row];
-    constexpr TimeWindow kAlways{-kLargestTime, kLargestTime};
+    Part part;
     if (stored.id == 0) {
-        out.push_back({kAlways, kLargestTime, false, {}});
-        return {};
+        part.starts = {-kLargestTime, kLargestTime};
+        part.end_ns = kLargestTime;
+        return visit(part);
     }
     const TimeWindow own = ownWindow(row, window);
-    const RankClock& clock = rankOf(row).clock;
+    const RankClock& clock = clockOf(row);
+    // Events of a part end before its end by our clock, whichever the drift.
+    const std::int64_t slack = own.end_ns - clock.toOwn(clampTime(window.end_ns));
     m_totals.reset();
     m_totals.bind(stored.id).bind(own.end_ns).bind(own.begin_ns);
     int code = SQLITE_DONE;
     while ((code = m_totals.step()) == SQLITE_ROW) {
         const std::int64_t begin = m_totals.integer(0), end = m_totals.integer(1),
-                           next = m_totals.integer(2), count = m_totals.integer(3);
-        const std::string_view data = m_totals.text(5);
-        const std::array<std::int64_t, 5> numbers{stored.id, begin, end, next, count};
-        Part part{
-            {clock.toCommon(clampTime(begin)), clock.toCommon(clampTime(next))}, 0, false, {}};
-        // Its events end before its end by our clock, whichever the drift.
-        const std::int64_t slack = own.end_ns - clock.toOwn(clampTime(window.end_ns));
+                           next = m_totals.integer(2);
+        part.starts = {clock.toCommon(clampTime(begin)), clock.toCommon(clampTime(next))};
         part.end_ns = clock.toCommon(clampTime(end)) + slack;
-        if (with_sums) {
-            part.summed =
-                count >= 0 && numbersChecksum(numbers, data) == m_totals.integer(4) &&
-                decodeSums(data, static_cast<std::size_t>(count), m_impl->codes, part.sums);
-            if (!part.summed) damaged("a sum", row);
-        }
-        out.push_back(std::move(part));
+        part.inside = part.starts.begin_ns >= window.begin_ns && part.end_ns < window.end_ns;
+        const bool with_sums = wanted == Sums::All || (wanted == Sums::Inside && part.inside);
+        part.summed = with_sums && m_totals.integer(3) != 0 && readSums(row, part.sums);
+        PIPER_TRY(visit(part));
     }
     return finish(code, "sums of a row");
+}
+
+bool StoredTimeline::readSums(std::size_t row, LabelSums& out) {
+    const std::int64_t count = m_totals.integer(3);
+    const std::string_view data = m_totals.text(5);
+    const std::array<std::int64_t, 5> numbers{m_stored[row].id, m_totals.integer(0),
+                                              m_totals.integer(1), m_totals.integer(2), count};
+    out.clear();
+    if (count > 0 && isIntact(numbers, data, m_totals.integer(4)) &&
+        decodeSums(data, static_cast<std::size_t>(count), m_impl->codes, out))
+        return true;
+    damaged("a sum", row);
+    return false;
 }
 
 Result<std::vector<SelectionTotal>> StoredTimeline::totals(TimeWindow window,
                                                            std::span<const std::size_t> rows) {
     const Snapshot snapshot(m_impl->database);
     SelectionSums sums;
-    std::vector<Part> parts;
     for (const std::size_t row : rows) {
-        parts.clear();
-        PIPER_TRY(readParts(row, window, true, parts));
         const std::size_t rank = m_rows[row].rank;
-        for (const Part& part : parts) {
-            const bool whole = part.summed && part.starts.begin_ns >= window.begin_ns &&
-                               part.end_ns < window.end_ns;
-            if (whole) {
+        const Sums wanted = m_stored[row].hasChunks() ? Sums::Inside : Sums::All;
+        PIPER_TRY(eachPart(row, window, wanted, [&](const Part& part) -> Status {
+            if (part.inside && part.summed) {
                 for (const auto& [label, sum] : part.sums) sums.add(rank, label, sum);
-                continue;
+                return {};
             }
             const TimeWindow here{
                 std::max(window.begin_ns, part.starts.begin_ns),
                 std::min(window.end_ns, std::max(part.end_ns + 1, part.starts.begin_ns + 1))};
             if (!m_stored[row].hasChunks()) {
                 addShare(rank, part, here, sums);
-                continue;
+                return {};
             }
             m_drawn.clear();
             PIPER_TRY(readEvents(row, here, m_drawn));
             for (const DrawnEvent& e : m_drawn)
                 if (part.starts.contains(e.start_ns)) sums.add(rank, e, window);
-        }
+            return {};
+        }));
     }
     return sums.take(m_header);
 }
@@ -380,17 +418,19 @@ void StoredTimeline::addShare(std::size_t rank, const Part& part, TimeWindow win
 
 Status StoredTimeline::findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
                                  std::optional<FoundEvent>& best) {
-    const auto beaten = [&](std::int64_t start) {
-        return best &&
-               (query.forward ? start >= best->event.start_ns : start <= best->event.start_ns);
-    };
     const std::size_t rank = m_rows[row].rank;
     std::vector<Part> parts;
-    PIPER_TRY(readParts(row, query.window, !query.text.empty() || query.least_ns > 0, parts));
+    const bool picky = !query.text.empty() || query.least_ns > 0;
+    PIPER_TRY(eachPart(row, query.window, picky ? Sums::All : Sums::None,
+                       [&](const Part& part) -> Status {
+                           parts.push_back(part);
+                           return {};
+                       }));
     if (!query.forward) std::reverse(parts.begin(), parts.end());
     std::vector<Event> events;
     for (const Part& part : parts) {
-        if (beaten(query.forward ? part.starts.begin_ns : part.starts.end_ns)) return {};
+        if (isBeaten(query, best, query.forward ? part.starts.begin_ns : part.starts.end_ns))
+            return {};
         const auto may = [&](const auto& sum) {
             return sum.second.longest_ns >= query.least_ns && matcher.matches(rank, sum.first);
         };
@@ -404,7 +444,7 @@ Status StoredTimeline::findOnRow(const EventQuery& query, std::size_t row, Label
             if (!part.starts.contains(e.start_ns) || !isWanted(query, e) ||
                 !matcher.matches(rank, labelOf(e)))
                 continue;
-            if (!beaten(e.start_ns)) best = FoundEvent{row, e};
+            if (!isBeaten(query, best, e.start_ns)) best = FoundEvent{row, e};
             return {};
         }
     }

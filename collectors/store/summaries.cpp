@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is stored beside the events of a row, so that windows and selections need few of them.
 #include <algorithm>
-#include <map>
 
 #include "collectors/store/stored_row.h"
 #include "collectors/store/workspace_impl.h"
@@ -13,6 +12,10 @@ using sqlite::Statement;
 using sqlite::Stream;
 
 namespace {
+
+constexpr std::string_view kChunksOfRow =
+    "SELECT stream, lane, track, sub_lane, begin_ns, end_ns, count, checksum, data FROM chunk "
+    "WHERE source_id=? AND stream=0 AND lane=? AND track=? AND sub_lane=? ORDER BY begin_ns";
 
 /// Inserts rows of one table with one prepared statement: numbers, checksum, blob.
 class SummaryWriter {
@@ -95,7 +98,7 @@ Result<std::vector<StoredRow>> Workspace::Impl::storedRows(const SourceRow& sour
         [&](const Statement& r) {
             StoredRow row{r.integer(0), source.id,    r.integer(1), r.integer(2), r.integer(3),
                           r.integer(4), r.integer(5), r.integer(6), r.integer(7), r.integer(8)};
-            if (numbersChecksum(row.numbers(), {}) == r.integer(9))
+            if (isIntact(row.numbers(), {}, r.integer(9)))
                 out.push_back(row);
             else
                 addDamage(fmt::format("a row of rank {} is damaged", source.header.rank.value));
@@ -127,9 +130,22 @@ Status Workspace::Impl::insertSummary(std::int64_t source, std::span<const Event
     return insertSegments(database, row, buildSegments(events));
 }
 
+Status Workspace::Impl::insertSteps(std::int64_t source, const StepWindows& steps) {
+    Statement insert = database.prepare(
+        "INSERT INTO step_window(source_id,step,begin_ns,end_ns,checksum) VALUES(?,?,?,?,?)");
+    for (const auto& [step, window] : steps) {
+        const std::array<std::int64_t, 4> numbers{source, step, window.begin, window.end};
+        insert.reset();
+        for (const std::int64_t v : numbers) insert.bind(v);
+        PIPER_TRY(done(database, insert.bind(numbersChecksum(numbers, {}))));
+    }
+    return {};
+}
+
 Status Workspace::Impl::removeSummaries(std::int64_t source) {
     for (const char* sql :
-         {"DELETE FROM tile WHERE row_id IN (SELECT id FROM row WHERE source_id=?)",
+         {"DELETE FROM step_window WHERE source_id=?",
+          "DELETE FROM tile WHERE row_id IN (SELECT id FROM row WHERE source_id=?)",
           "DELETE FROM total WHERE row_id IN (SELECT id FROM row WHERE source_id=?)",
           "DELETE FROM row WHERE source_id=?"}) {
         Statement remove = database.prepare(sql);
@@ -138,27 +154,39 @@ Status Workspace::Impl::removeSummaries(std::int64_t source) {
     return {};
 }
 
-Status Workspace::Impl::buildSummaries(const SourceRow& source, std::string_view run_name) {
+Status Workspace::Impl::buildSummaries(const SourceRow& source) {
     PIPER_ASSIGN(const std::vector<StoredRow> before, storedRows(source));
     // A digest has nothing to make them of.
     if (std::any_of(before.begin(), before.end(),
                     [](const StoredRow& r) { return !r.hasChunks(); }))
         return {};
     PIPER_TRY(removeSummaries(source.id));
-    std::map<RowKey, std::vector<Event>> rows;
-    RankTimeline part;
-    PIPER_TRY(eachChunk(source, run_name, [&](const Statement& row) {
-        if (row.integer(0) != static_cast<std::int64_t>(Stream::Event)) return true;
+    const std::string what = fmt::format("the summary of rank {}", source.header.rank.value);
+    std::vector<std::array<std::int64_t, 3>> rows;
+    PIPER_TRY(query(
+        what, "SELECT DISTINCT lane, track, sub_lane FROM chunk WHERE source_id=? AND stream=0",
+        [&](Statement& s) { s.bind(source.id); },
+        [&](const Statement& r) {
+            rows.push_back({r.integer(0), r.integer(1), r.integer(2)});
+        }));
+    StepWindows steps;
+    RankTimeline part;  // one row at a time: a rank may not fit into memory
+    for (const auto& [lane, track, sub_lane] : rows) {
         part.events.clear();
-        if (!decodeChunk(row, source.id, part)) return false;
-        for (const Event& e : part.events) rows[rowKeyOf(e)].push_back(e);
-        return true;
-    }));
-    for (auto& [key, events] : rows) {
-        std::stable_sort(events.begin(), events.end(), startsBefore);
-        PIPER_TRY(insertSummary(source.id, events, false));
+        PIPER_TRY(query(
+            what, kChunksOfRow,
+            [&](Statement& s) { s.bind(source.id).bind(lane).bind(track).bind(sub_lane); },
+            [&](const Statement& row) {
+                if (!decodeChunk(row, source.id, part))
+                    addDamage(fmt::format("{}: a chunk is damaged", what));
+            }));
+        if (part.events.empty()) continue;
+        if (!std::is_sorted(part.events.begin(), part.events.end(), startsBefore))
+            std::stable_sort(part.events.begin(), part.events.end(), startsBefore);
+        PIPER_TRY(insertSummary(source.id, part.events, false));
+        for (const Event& e : part.events) widen(steps, e);
     }
-    return {};
+    return insertSteps(source.id, steps);
 }
 
 Status Workspace::Impl::summarizeEnded() {
@@ -166,7 +194,7 @@ Status Workspace::Impl::summarizeEnded() {
     for (const RunRow& run : runs) {
         if (run.header.outcome == RunOutcome::Running) continue;
         PIPER_ASSIGN(const std::vector<SourceRow> sources, sourceRows(run.id));
-        for (const SourceRow& source : sources) PIPER_TRY(buildSummaries(source, run.header.name));
+        for (const SourceRow& source : sources) PIPER_TRY(buildSummaries(source));
     }
     return {};
 }

@@ -188,8 +188,7 @@ Status Workspace::endRun(std::int64_t run_id, RunOutcome outcome, std::string_vi
     PIPER_TRY(done(m_impl->database, update));
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run_id));
     for (const SourceRow& source : sources)
-        if (!m_impl->summed.contains(source.id))
-            PIPER_TRY(m_impl->buildSummaries(source, row->header.name));
+        if (!m_impl->summed.contains(source.id)) PIPER_TRY(m_impl->buildSummaries(source));
     return transaction.commit();
 }
 

@@ -53,7 +53,7 @@ struct Workspace::Impl {
     CodeTables codes;
     std::vector<std::string> damage;
     bool writable = false;
-    bool has_rows = true;  ///< tables row, tile and total are there (since version 3)
+    std::int64_t version = sqlite::kSchemaVersion;  ///< of the file when it was opened
     /// Ranks whose summaries were made from the records as they came.
     std::set<std::int64_t> summed;
 
@@ -96,7 +96,7 @@ struct Workspace::Impl {
     bool decodeChunk(const sqlite::Statement& row, std::int64_t source_id, RankTimeline& out) const;
 
     /// Replaces the summaries of every row of a rank by those of its chunks.
-    Status buildSummaries(const SourceRow& source, std::string_view run_name);
+    Status buildSummaries(const SourceRow& source);
     Status removeSummaries(std::int64_t source);
     /// Rows of table row.
     Result<std::vector<StoredRow>> storedRows(const SourceRow& source);
@@ -104,6 +104,9 @@ struct Workspace::Impl {
     /// Adds the summary of one row from all its events, sorted by start. Without `digested` its
     /// chunks are there; with it only levels of few buckets are kept.
     Status insertSummary(std::int64_t source, std::span<const Event> row, bool digested);
+    /// When a rank was in which step, by its events.
+    Status insertSteps(std::int64_t source, const StepWindows& steps);
+    Status readSteps(const SourceRow& source, StepWindows& out);
     /// Summarizes every run that has ended: after a file was brought to this version.
     Status summarizeEnded();
     Status insertRun(const Run& header, std::int64_t& id);
@@ -147,7 +150,9 @@ inline constexpr std::string_view kInsertChunk =
 struct ChunkKey {
     std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;
     std::int64_t begin_ns = 0, end_ns = 0, count = 0;
-    [[nodiscard]] std::int64_t checksum(std::string_view data) const;
+    [[nodiscard]] std::array<std::int64_t, 8> numbers() const {
+        return {source, stream, lane, track, sub_lane, begin_ns, end_ns, count};
+    }
     /// The first columns of a row of table chunk, stream to data; false when it is damaged.
     [[nodiscard]] static bool read(const sqlite::Statement& row, std::int64_t source,
                                    ChunkKey& out);

@@ -12,26 +12,17 @@ using sqlite::Database;
 using sqlite::Statement;
 using sqlite::Stream;
 
-std::int64_t ChunkKey::checksum(std::string_view data) const {
-    Checksum sum;
-    for (std::int64_t v : {source, stream, lane, track, sub_lane, begin_ns, end_ns, count})
-        sum.add(v);
-    return sum.add(data).value();
-}
-
 bool ChunkKey::read(const Statement& row, std::int64_t source, ChunkKey& out) {
     out = {source,         row.integer(0), row.integer(1), row.integer(2),
            row.integer(3), row.integer(4), row.integer(5), row.integer(6)};
-    return out.count >= 0 && out.checksum(row.text(8)) == row.integer(7);
+    return out.count >= 0 && isIntact(out.numbers(), row.text(8), row.integer(7));
 }
 
 Status insertChunk(const Database& database, Statement& insert, const ChunkKey& key,
                    std::string_view data) {
     insert.reset();
-    for (std::int64_t v : {key.source, key.stream, key.lane, key.track, key.sub_lane, key.begin_ns,
-                           key.end_ns, key.count, key.checksum(data)})
-        insert.bind(v);
-    insert.bindBlob(data);
+    for (const std::int64_t v : key.numbers()) insert.bind(v);
+    insert.bind(numbersChecksum(key.numbers(), data)).bindBlob(data);
     return done(database, insert);
 }
 
@@ -216,10 +207,14 @@ Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& 
         std::stable_sort(sorted.begin(), sorted.end(), startsBefore);
         return insertSummary(rank_id, sorted, digested);
     }));
-    if (what == Records::Some)
+    if (what == Records::Some) {
         summed.erase(rank_id);
-    else
+    } else {
+        StepWindows steps;
+        for (const Event& e : records.events) widen(steps, e);
+        PIPER_TRY(insertSteps(rank_id, steps));
         summed.insert(rank_id);
+    }
     PIPER_TRY(writeSamples(writer, records));
     if (writer.written() > 0) {
         Statement update = database.prepare("UPDATE source SET chunks=chunks+? WHERE id=?");

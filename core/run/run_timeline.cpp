@@ -16,7 +16,7 @@ public:
     explicit RunTimeline(const Run& run) {
         m_header = run;
         for (std::size_t r = 0; r < m_header.ranks.size(); ++r) takeEvents(r);
-        setSteps(run);
+        setSteps(stepWindows(run));
     }
 
     Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) override;
@@ -88,9 +88,7 @@ Result<std::optional<FoundEvent>> RunTimeline::find(const EventQuery& query) {
         const std::span<const Event> events = eventsIn(row, query.window);
         for (std::size_t i = 0; i < events.size(); ++i) {
             const Event& e = query.forward ? events[i] : events[events.size() - 1 - i];
-            if (best && (query.forward ? e.start_ns >= best->event.start_ns
-                                       : e.start_ns <= best->event.start_ns))
-                return;
+            if (isBeaten(query, best, e.start_ns)) return;
             if (!isWanted(query, e) || !matcher.matches(m_rows[row].rank, labelOf(e))) continue;
             best = FoundEvent{row, e};
             return;

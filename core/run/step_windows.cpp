@@ -12,16 +12,17 @@ StepWindows windowsOf(const RankTimeline& rank, bool from_records) {
         for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
         return windows;
     }
-    for (const Event& e : rank.events) {
-        const auto [it, fresh] = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()});
-        if (fresh) continue;
-        it->second.begin = std::min(it->second.begin, e.start_ns);
-        it->second.end = std::max(it->second.end, e.end_ns());
-    }
+    for (const Event& e : rank.events) widen(windows, e);
     return windows;
 }
 
 }  // namespace
+
+void widen(StepWindows& windows, const Event& e) {
+    Interval& window = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()}).first->second;
+    window.begin = std::min(window.begin, e.start_ns);
+    window.end = std::max(window.end, e.end_ns());
+}
 
 std::vector<StepWindows> stepWindows(const Run& run) {
     const bool from_records = std::any_of(run.ranks.begin(), run.ranks.end(),

@@ -12,6 +12,9 @@ namespace piper {
 /// When a rank was in which step, on its own clock.
 using StepWindows = std::map<std::int32_t, Interval>;
 
+/// Widens the window of the event's step, or begins it.
+void widen(StepWindows& windows, const Event& e);
+
 /// [rank]: by the step records where any rank has some, else from first to last event.
 [[nodiscard]] std::vector<StepWindows> stepWindows(const Run& run);
 

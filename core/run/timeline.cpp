@@ -7,7 +7,6 @@
 
 #include "core/base/enum_text.h"
 #include "core/run/rank_clock.h"
-#include "core/run/step_windows.h"
 #include "core/run/timeline_blocks.h"
 
 namespace piper {
@@ -95,13 +94,12 @@ bool LabelMatcher::matches(std::size_t rank, const EventLabel& label) {
     return known->second;
 }
 
-void TimelineSource::setSteps(const Run& run) {
+void TimelineSource::setSteps(const std::vector<StepWindows>& ranks) {
     if (m_extent.end_ns <= m_extent.begin_ns) m_extent = {0, 1'000'000};
     std::map<std::int32_t, TimeWindow> steps;
-    const std::vector<StepWindows> own = stepWindows(run);
-    for (std::size_t r = 0; r < own.size(); ++r) {
-        const RankClock clock(run.ranks[r]);
-        for (const auto& [step, window] : own[r]) {
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        const RankClock clock(m_header.ranks[r]);
+        for (const auto& [step, window] : ranks[r]) {
             const TimeWindow common{clock.toCommon(window.begin), clock.toCommon(window.end)};
             const auto [it, fresh] = steps.try_emplace(step, common);
             it->second.begin_ns = std::min(it->second.begin_ns, common.begin_ns);

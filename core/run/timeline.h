@@ -12,6 +12,7 @@
 
 #include "core/base/result.h"
 #include "core/run/run.h"
+#include "core/run/step_windows.h"
 
 namespace piper {
 
@@ -126,11 +127,14 @@ public:
     [[nodiscard]] virtual Result<std::vector<SelectionTotal>> totals(
         TimeWindow window, std::span<const std::size_t> rows) = 0;
     [[nodiscard]] virtual Result<std::optional<FoundEvent>> find(const EventQuery& query) = 0;
+    /// What of the run could not be read so far, one sentence each; the calls above go on without
+    /// it. By the thread that makes them.
+    [[nodiscard]] virtual std::vector<std::string> damage() const { return {}; }
 
 protected:
-    /// On the common clock from those of each rank of `run`, from the first begin to the last end;
-    /// the whole extent without any. Called once the extent is known.
-    void setSteps(const Run& run);
+    /// On the common clock from those of each rank of the header, from the first begin to the last
+    /// end; the whole extent without any. Called once the extent is known.
+    void setSteps(const std::vector<StepWindows>& ranks);
 
     Run m_header;
     std::vector<TimelineRow> m_rows;

@@ -107,4 +107,11 @@ template <class Timed>
            (!query.begins_in_window || query.window.contains(e.start_ns));
 }
 
+/// True when an event that begins at `start_ns` does not come before the best one so far.
+[[nodiscard]] inline bool isBeaten(const EventQuery& query, const std::optional<FoundEvent>& best,
+                                   std::int64_t start_ns) {
+    if (!best) return false;
+    return query.forward ? start_ns >= best->event.start_ns : start_ns <= best->event.start_ns;
+}
+
 }  // namespace piper

@@ -180,6 +180,28 @@ TEST_F(Damage, OneBadChunkCostsOnlyItself) {
     ASSERT_TRUE(r.opened);
     EXPECT_GE(r.events, 12000U - 512U);
     EXPECT_FALSE(r.damage.empty());
+    const auto timeline = Workspace::openTimeline(file(), "synthetic");
+    ASSERT_TRUE(timeline.ok());
+    EXPECT_THAT((*timeline)->damage(), testing::IsEmpty()) << "nothing of it was read";
+    const Result<TimelineView> view = (*timeline)->view((*timeline)->extent(), 1);
+    ASSERT_TRUE(view.ok());
+    EXPECT_GT(view->blocks.size(), 10000U);
+    EXPECT_THAT((*timeline)->damage(), testing::ElementsAre(HasSubstr("a chunk of rank 0")));
+}
+
+TEST_F(Damage, EveryBitOfABlobCounts) {
+    std::string blob;
+    for (int i = 0; i < 77; ++i) blob.push_back(static_cast<char>(i * 37));
+    for (std::size_t size = 0; size <= blob.size(); ++size) {
+        const std::string part = blob.substr(0, size);
+        const std::int64_t sum = blobChecksum(part);
+        for (std::size_t bit = 0; bit < 8 * size; ++bit) {
+            std::string other = part;
+            other[bit / 8] ^= static_cast<char>(1 << bit % 8);
+            EXPECT_NE(blobChecksum(other), sum) << size << " bytes, bit " << bit;
+        }
+        EXPECT_NE(blobChecksum(part + '\0'), sum);
+    }
 }
 
 }  // namespace

@@ -138,6 +138,16 @@ std::vector<std::size_t> allRows(const TimelineSource& source) {
     return rows;
 }
 
+using TotalsByName = std::map<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
+TotalsByName totalsOf(TimelineSource& source, TimeWindow window) {
+    TotalsByName out;
+    const auto totals = source.totals(window, allRows(source));
+    EXPECT_TRUE(totals.ok());
+    if (totals.ok())
+        for (const SelectionTotal& t : *totals) out[t.name] = {t.count, t.sum_ns, t.longest_ns};
+    return out;
+}
+
 TEST_F(Viewport, EveryZoomShowsEveryEventInAFewBlocksAPixel) {
     store(m_run);
     const auto stored = timeline();
@@ -171,14 +181,7 @@ TEST_F(Viewport, StoredAndInMemoryTimelinesAgree) {
     for (int i = 0; i < 60; ++i) {
         const auto begin = static_cast<std::int64_t>(random()) % end;
         const TimeWindow window{begin, begin + (std::int64_t{1} << (i % 26))};
-        const auto a = stored->totals(window, allRows(*stored));
-        const auto b = memory->totals(window, allRows(*memory));
-        ASSERT_TRUE(a.ok() && b.ok());
-        ASSERT_EQ(a->size(), b->size()) << i;
-        std::map<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>> by_name;
-        for (const SelectionTotal& t : *a) by_name[t.name] = {t.count, t.sum_ns, t.longest_ns};
-        for (const SelectionTotal& t : *b)
-            EXPECT_EQ(by_name[t.name], std::tuple(t.count, t.sum_ns, t.longest_ns)) << t.name;
+        EXPECT_EQ(totalsOf(*stored, window), totalsOf(*memory, window)) << i;
         // Where a pixel holds less than the finest bucket, the blocks are the same too.
         if (window.length() > 1'000'000) continue;
         const auto view_a = stored->view(window, 64), view_b = memory->view(window, 64);
@@ -186,6 +189,57 @@ TEST_F(Viewport, StoredAndInMemoryTimelinesAgree) {
         EXPECT_EQ(sumOf(*view_a), sumOf(*view_b));
         EXPECT_EQ(view_a->row_ends, view_b->row_ends);
     }
+}
+
+TEST_F(Viewport, StepsWithoutRecordsAreThoseOfTheEvents) {
+    for (RankTimeline& rank : m_run.ranks)
+        for (std::size_t i = 0; i < rank.events.size(); ++i)
+            rank.events[i].step = static_cast<std::int32_t>(i / 5000);
+    m_run.ranks[1].offset_ns = 777;
+    store(m_run);
+    EXPECT_EQ(timeline()->steps().size(), 4U);
+    EXPECT_EQ(timeline()->steps(), makeRunTimeline(m_run)->steps());
+    {
+        Result<Workspace> from = Workspace::open(file());
+        Result<Workspace> to = Workspace::create(m_directory.path() / "copy.piper");
+        ASSERT_TRUE(from.ok() && to.ok() && to->copyRun(*from, "trace", "copy").ok());
+    }
+    const auto copy = Workspace::openTimeline(m_directory.path() / "copy.piper", "copy");
+    ASSERT_TRUE(copy.ok());
+    EXPECT_EQ((*copy)->steps(), timeline()->steps());
+    for (std::int32_t r = 0; r < 2; ++r)
+        m_run.ranks[static_cast<std::size_t>(r)].steps = {{0, 10, 5000, 0, 0, 1},
+                                                          {1, 5000, 9000 + r, 0, 0, 1}};
+    m_run.name = "with records";
+    store(m_run);
+    EXPECT_EQ(timeline("with records")->steps(), makeRunTimeline(m_run)->steps());
+}
+
+TEST_F(Viewport, MoreNamesThanABlobHoldsMayBeginAtOneTime) {
+    piper::Run run;
+    run.name = "marks";
+    run.ranks.emplace_back();
+    run.ranks[0].rank = RankId(0);
+    for (int i = 0; i < 3000; ++i) {
+        Event mark;
+        mark.category = EventCategory::Instant;
+        mark.sub_lane = kMarkRow;
+        mark.start_ns = i < 2000 ? 1000 : 1000 + i;
+        mark.name = static_cast<std::int32_t>(run.ranks[0].names.size());
+        run.ranks[0].names.push_back(fmt::format("mark {}", i));
+        run.ranks[0].events.push_back(mark);
+    }
+    store(run);
+    const auto stored = timeline("marks"), memory = makeRunTimeline(run);
+    for (const TimeWindow window : {TimeWindow{0, 10'000}, TimeWindow{1000, 1001},
+                                    TimeWindow{3100, 3900}, TimeWindow{900, 3500}})
+        EXPECT_EQ(totalsOf(*stored, window), totalsOf(*memory, window));
+    EXPECT_EQ(totalsOf(*stored, {0, 10'000}).size(), 3000U);
+    EventQuery query;
+    query.window = {0, 10'000};
+    query.text = "mark 1999";
+    EXPECT_EQ((*stored->find(query))->event.name, 1999);
+    EXPECT_THAT(stored->damage(), testing::IsEmpty());
 }
 
 TEST_F(Viewport, EventsAreFoundByNameLengthAndPlace) {
@@ -350,10 +404,11 @@ TEST_P(OlderFile, IsReadAndBroughtUpWhenWritten) {
         ASSERT_TRUE(writer.ok()) << writer.error().text();
         EXPECT_GT(integerOf(file(), "SELECT count(*) FROM row"), 0);
         EXPECT_GT(integerOf(file(), "SELECT count(*) FROM total"), 0);
+        EXPECT_GT(integerOf(file(), "SELECT count(*) FROM step_window"), 0);
         EXPECT_EQ(writer->readRun(run_name)->ranks[0].events.size(), events);
         ASSERT_TRUE(writer->addRun(m_run).ok());
     }
-    EXPECT_EQ(versionOf(file()), 3);
+    EXPECT_EQ(versionOf(file()), 4);
     Result<Workspace> again = Workspace::open(file());
     ASSERT_TRUE(again.ok());
     EXPECT_EQ(again->readRun(run_name)->ranks[0].events.size(), events);
@@ -361,7 +416,24 @@ TEST_P(OlderFile, IsReadAndBroughtUpWhenWritten) {
     EXPECT_THAT(*again->check(), testing::IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, OlderFile, testing::Values(1, 2));
+TEST_F(Viewport, StepsOfAnOlderFileComeWithItsSummaries) {
+    std::filesystem::copy_file(test::sourceDir() / "tests/data/store/schema3.piper", file());
+    std::filesystem::permissions(file(), std::filesystem::perms::owner_all);
+    const char* const kRun = "h100_smoke_N2_G1 all_reduce_perf";
+    EXPECT_EQ(timeline(kRun)->steps().size(), 1U);
+    {
+        Result<Workspace> from = Workspace::open(file());
+        Result<Workspace> to = Workspace::create(m_directory.path() / "copy.piper");
+        ASSERT_TRUE(from.ok() && to.ok() && to->copyRun(*from, kRun, "copy").ok());
+    }
+    const auto copy = Workspace::openTimeline(m_directory.path() / "copy.piper", "copy");
+    ASSERT_TRUE(copy.ok());
+    EXPECT_EQ((*copy)->steps().size(), 5U);
+    ASSERT_TRUE(Workspace::open(file(), Workspace::Mode::ReadWrite).ok());
+    EXPECT_EQ(timeline(kRun)->steps().size(), 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, OlderFile, testing::Values(1, 2, 3));
 
 }  // namespace
 }  // namespace piper
