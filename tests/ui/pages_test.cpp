@@ -11,6 +11,7 @@
 #include <QTableView>
 #include <QTest>
 #include <QWheelEvent>
+#include <fstream>
 
 #include "app/workbench/own_runs.h"
 #include "collectors/store/workspace.h"
@@ -25,6 +26,7 @@
 #include "ui/views/export_page.h"
 #include "ui/views/schedule_page.h"
 #include "ui/views/theme.h"
+#include "ui/views/timeline_page.h"
 
 namespace piper::ui {
 namespace {
@@ -403,6 +405,39 @@ TEST_F(Canvas, DraggingOverRowsSumsWhatIsInside) {
     EXPECT_TRUE(waitFor([&] { return canvas->model().totals().rowCount() > 0; }));
     QTest::keyClick(canvas, Qt::Key_Escape);
     EXPECT_EQ(canvas->model().totals().rowCount(), 0);
+}
+
+TEST_F(Canvas, WhatOfAFileIsDamagedStandsOverIt) {
+    const std::filesystem::path file = m_directory.path() / "damaged.piper";
+    piper::Run run;
+    run.name = "damaged";
+    run.ranks.emplace_back().rank = RankId(0);
+    for (int i = 0; i < 20'000; ++i) {
+        Event e;
+        e.start_ns = 1000 * i;
+        e.duration_ns = 300 + i * 7919 % 600;
+        e.bytes = i * 104729 % 65536;
+        run.ranks[0].events.push_back(e);
+    }
+    {
+        Result<Workspace> workspace = Workspace::create(file);
+        ASSERT_TRUE(workspace.ok() && workspace->addRun(run).ok());
+    }
+    std::string bytes = piper::test::readText(file);
+    // Records and summaries of the run are the larger part; tables lie before them.
+    for (std::size_t at = bytes.size() / 2 + 2000; at < bytes.size(); at += 4096) bytes[at] ^= 0x10;
+    std::ofstream(file, std::ios::binary) << bytes;
+    open(test::localPlan());
+    m_window->showPage(PageId::Timeline);
+    auto* page = pageAs<TimelinePage>(PageId::Timeline);
+    ASSERT_TRUE(settled());
+    EXPECT_FALSE(page->damage()->isVisible());
+    m_workbench->pair.select(QString::fromStdString(file.string()), {}, QStringLiteral("damaged"));
+    ASSERT_TRUE(waitFor([&] { return page->damage()->isVisible(); }));
+    EXPECT_TRUE(page->damage()->text().contains(QStringLiteral("of rank 0 is damaged")))
+        << page->damage()->text().toStdString();
+    EXPECT_TRUE(page->damage()->toolTip().contains(QStringLiteral("measured · damaged")))
+        << page->damage()->toolTip().toStdString();
 }
 
 }  // namespace

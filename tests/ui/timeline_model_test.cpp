@@ -37,7 +37,7 @@ protected:
 /// A file that cannot be read any more.
 class LostTimeline final : public TimelineSource {
 public:
-    LostTimeline() { setSteps(m_header); }
+    LostTimeline() { setSteps({}); }
     Result<TimelineView> view(TimeWindow, std::int64_t) override { return lost(); }
     Result<std::vector<SelectionTotal>> totals(TimeWindow, std::span<const std::size_t>) override {
         return lost();
@@ -57,6 +57,50 @@ TEST_F(TimelineModel, AFailureIsSaidOnceAndNotDrawn) {
     m_executor.runAll();
     EXPECT_EQ(failures, 1);
     EXPECT_EQ(pictures, 0) << "a new frame would ask again at once";
+}
+
+/// A part of the file cannot be read, as the first look at it shows.
+class DamagedTimeline final : public TimelineSource {
+public:
+    DamagedTimeline() { setSteps({}); }
+    Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) override {
+        m_met = {"a summary of rank 3 is damaged"};
+        return TimelineView{window, pixel_ns, {}, {}};
+    }
+    Result<std::vector<SelectionTotal>> totals(TimeWindow, std::span<const std::size_t>) override {
+        m_met.emplace_back("a sum of rank 5 is damaged");
+        return std::vector<SelectionTotal>();
+    }
+    Result<std::optional<FoundEvent>> find(const EventQuery&) override {
+        m_met.resize(2);
+        m_met.emplace_back("a chunk of rank 5 is damaged");
+        return std::optional<FoundEvent>();
+    }
+    std::vector<std::string> damage() const override { return m_met; }
+
+private:
+    std::vector<std::string> m_met;
+};
+
+TEST_F(TimelineModel, DamageThatReadingMeetsIsToldOnceWithItsPane) {
+    m_model.setPanes({{QStringLiteral("a"), makeRunTimeline(runOf(9)), 0},
+                      {QStringLiteral("b"), std::make_shared<DamagedTimeline>(), 0}});
+    int told = 0;
+    QObject::connect(&m_model, &TimelineViewModel::damageChanged, [&told] { ++told; });
+    for (const std::int64_t end : {1'000, 50'000}) {
+        m_model.want(0, {0, end}, 1);
+        m_model.want(1, {0, end}, 1);
+        m_executor.runAll();
+    }
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(m_model.damage(), QStringList{QStringLiteral("b: a summary of rank 3 is damaged")});
+    m_model.select({1, {0, 10}, {0}});
+    m_executor.runAll();
+    m_model.search(QStringLiteral("x"), true, 0);
+    m_executor.runAll();
+    EXPECT_EQ(m_model.damage().size(), 3);
+    m_model.setPanes({{QStringLiteral("a"), makeRunTimeline(runOf(9)), 0}});
+    EXPECT_TRUE(m_model.damage().isEmpty());
 }
 
 TEST_F(TimelineModel, TheLastPictureStaysUntilTheNewOneIsThere) {

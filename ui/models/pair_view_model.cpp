@@ -23,8 +23,8 @@ Result<ShownRun> modelOf(const Run& run) {
 
 Result<ShownRun> fileRun(const RunLibrary& library, const QString& file, const QString& name) {
     PIPER_ASSIGN(std::shared_ptr<TimelineSource> timeline, library.timeline(file, name));
-    auto header = std::make_shared<const Run>(timeline->header());
-    return ShownRun{std::move(header), std::move(timeline)};
+    const Run* header = &timeline->header();
+    return ShownRun{{timeline, header}, timeline};
 }
 
 }  // namespace

@@ -109,6 +109,22 @@ void TimelineViewModel::setPanes(std::vector<TimelinePane> panes) {
     m_chosen.reset();
     m_totals.setTotals({});
     Q_EMIT totalsChanged();
+    Q_EMIT damageChanged();
+}
+
+void TimelineViewModel::take(MetDamage damage) {
+    std::vector<std::string>& known = m_states[damage.pane].damage;
+    if (known == damage.sentences) return;
+    known = std::move(damage.sentences);
+    Q_EMIT damageChanged();
+}
+
+QStringList TimelineViewModel::damage() const {
+    QStringList out;
+    for (std::size_t pane = 0; pane < m_panes.size(); ++pane)
+        for (const std::string& sentence : m_states[pane].damage)
+            out << QStringLiteral("%1: %2").arg(m_panes[pane].title, text(sentence));
+    return out;
 }
 
 std::int64_t TimelineViewModel::origin(std::size_t pane) const {
@@ -151,9 +167,10 @@ void TimelineViewModel::send(std::size_t pane, const Request& request) {
          source = m_panes[pane].source](const Executor::Context&) -> Executor::OnWindow {
             auto view = std::make_shared<Result<TimelineView>>(
                 source->view(request.window, request.pixel_ns));
-            return [this, pane, view] {
+            return [this, pane, view, met = MetDamage{pane, source->damage()}] {
                 PaneState& state = m_states[pane];
                 state.flying.reset();
+                take(met);
                 const bool ok = view->ok();
                 if (ok)
                     state.picture = std::make_shared<const TimelineView>(std::move(*view).value());
@@ -176,16 +193,19 @@ void TimelineViewModel::find(const QString& topic,
                       [this, work = std::move(work), take = std::move(take)](
                           const Executor::Context& context) -> Executor::OnWindow {
                           std::optional<ShownEvent> shown;
+                          std::vector<MetDamage> met;
                           QString fault;
                           for (const auto& [source, query] : work) {
                               if (shown || context.stop.stop_requested()) break;
                               const auto found = source->find(query.second);
+                              met.push_back({query.first, source->damage()});
                               if (!found.ok())
                                   fault = errorText(found.error());
                               else if (*found)
                                   shown = ShownEvent{query.first, **found};
                           }
-                          return [this, shown, fault, take] {
+                          return [this, shown, fault, take, met = std::move(met)] {
+                              for (const MetDamage& damage : met) this->take(damage);
                               if (!fault.isEmpty()) Q_EMIT failed(fault);
                               take(shown);
                           };
@@ -275,7 +295,8 @@ void TimelineViewModel::select(TimelineArea area) {
                        area = std::move(area)](const Executor::Context&) -> Executor::OnWindow {
                           auto totals = std::make_shared<Result<std::vector<SelectionTotal>>>(
                               source->totals(area.window, area.rows));
-                          return [this, totals] {
+                          return [this, totals, met = MetDamage{area.pane, source->damage()}] {
+                              take(met);
                               if (totals->ok())
                                   m_totals.setTotals(std::move(*totals).value());
                               else

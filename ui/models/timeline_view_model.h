@@ -3,6 +3,7 @@
 
 #include <QAbstractTableModel>
 #include <QObject>
+#include <QStringList>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,9 @@ public:
     void select(TimelineArea area);
     [[nodiscard]] SelectionTotalsModel& totals() { return m_totals; }
 
+    /// What of the panes' runs could not be read so far, one sentence each.
+    [[nodiscard]] QStringList damage() const;
+
     /// Lines of the text over an event, with its place.
     [[nodiscard]] std::vector<std::string> lines(const ShownEvent& event) const;
 
@@ -96,6 +100,7 @@ Q_SIGNALS:
     void eventChosen();
     void notFound(const QString& text);
     void totalsChanged();
+    void damageChanged();
     void failed(const QString& message);
 
 private:
@@ -107,11 +112,18 @@ private:
     struct PaneState {
         std::shared_ptr<const TimelineView> picture;
         std::optional<Request> flying, next;
+        std::vector<std::string> damage;
+    };
+    /// What an executor's thread met of a pane's damage.
+    struct MetDamage {
+        std::size_t pane = 0;
+        std::vector<std::string> sentences;
     };
     using Take = std::function<void(const std::optional<ShownEvent>&)>;
 
     [[nodiscard]] QString topicOf(std::string_view what, std::size_t pane = 0) const;
     void cancelAll();
+    void take(MetDamage damage);
     void send(std::size_t pane, const Request& request);
     /// Asks the panes one after the other until one finds the event.
     void find(const QString& topic, std::vector<std::pair<std::size_t, EventQuery>> queries,

@@ -5,6 +5,7 @@
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QSignalBlocker>
 #include <QSpinBox>
@@ -39,6 +40,7 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
       m_line(new TextLine(TextLine::Look::Faint, this)),
       m_search(new QLineEdit(this)),
       m_step(new QSpinBox(this)),
+      m_damage(makeLabel({}, "plain", this)),
       m_canvas(new TimelineCanvas(workbench.executor, workbench.timeline_keys,
                                   QStringLiteral("timeline-canvas"), this)),
       m_chosen(new TextLine(TextLine::Look::Faint, this)),
@@ -54,6 +56,8 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     bar->addWidget(new QLabel(QStringLiteral("Measured step"), this));
     bar->addWidget(m_step);
     page->addLayout(bar);
+    m_damage->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    page->addWidget(m_damage);
     page->addWidget(makePhaseLegend(this));
     page->addWidget(m_canvas, 1);
     page->addWidget(m_chosen);
@@ -70,6 +74,7 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     TimelineViewModel& model = m_canvas->model();
     connect(&model, &TimelineViewModel::eventChosen, this, &TimelinePage::showChosen);
     connect(&model, &TimelineViewModel::totalsChanged, this, &TimelinePage::showTotals);
+    connect(&model, &TimelineViewModel::damageChanged, this, &TimelinePage::showDamage);
     connect(&model, &TimelineViewModel::failed, m_line, &TextLine::setText);
     connect(&model, &TimelineViewModel::notFound, this, [this](const QString& wanted) {
         m_line->setText(QStringLiteral("No event's name holds \"%1\".").arg(wanted));
@@ -81,6 +86,7 @@ TimelinePage::TimelinePage(Workbench& workbench, QWidget* parent)
     take();
     showChosen();
     showTotals();
+    showDamage();
 }
 
 /// Enter and Shift+Enter go from one to the next, Esc goes back to the canvas.
@@ -136,6 +142,17 @@ void TimelinePage::showTotals() {
     m_totals->setVisible(m_canvas->model().totals().rowCount() > 0);
     m_totals->horizontalHeader()->setSectionResizeMode(SelectionTotalsModel::Name,
                                                        QHeaderView::Stretch);
+}
+
+void TimelinePage::showDamage() {
+    const QStringList damage = m_canvas->model().damage();
+    m_damage->setVisible(!damage.isEmpty());
+    m_damage->setToolTip(damage.join(QLatin1Char('\n')));
+    if (damage.isEmpty()) return;
+    const QString more =
+        damage.size() > 1 ? QStringLiteral(" (and %1 more)").arg(damage.size() - 1) : QString();
+    m_damage->setText(QStringLiteral("The file is damaged; what is shown lacks a part. %1%2")
+                          .arg(damage.front(), more));
 }
 
 }  // namespace piper::ui

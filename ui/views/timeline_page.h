@@ -5,6 +5,7 @@
 
 #include "ui/models/workbench.h"
 
+class QLabel;
 class QLineEdit;
 class QSpinBox;
 class QTableView;
@@ -22,6 +23,7 @@ public:
     [[nodiscard]] TimelineCanvas* canvas() const { return m_canvas; }
     [[nodiscard]] QLineEdit* searchField() const { return m_search; }
     [[nodiscard]] QTableView* totals() const { return m_totals; }
+    [[nodiscard]] QLabel* damage() const { return m_damage; }
 
 protected:
     void changeEvent(QEvent* event) override;
@@ -31,11 +33,13 @@ private:
     void take();
     void showChosen();
     void showTotals();
+    void showDamage();
 
     Workbench& m_workbench;
     TextLine* m_line;
     QLineEdit* m_search;
     QSpinBox* m_step;
+    QLabel* m_damage;
     TimelineCanvas* m_canvas;
     TextLine* m_chosen;
     QTableView* m_totals;
