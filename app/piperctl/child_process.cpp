@@ -72,4 +72,10 @@ double ownCpuSeconds() {
     return cpuSeconds(use);
 }
 
+std::int64_t ownPageFaults() {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_minflt;
+}
+
 }  // namespace piper::app
