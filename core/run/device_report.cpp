@@ -46,6 +46,37 @@ Json rankRows(const Run& header, const DeviceStatistics& s) {
     return rows;
 }
 
+/// Every part with what it is a part of.
+Json idleJson(const DeviceIdle& idle) {
+    return {{"devices", idle.devices},
+            {"span_ns", idle.span_ns},
+            {"compute_ns", idle.compute_ns},
+            {"waiting_communication_ns", idle.waiting_communication_ns},
+            {"copying_ns", idle.copying_ns},
+            {"waiting_launch_ns", idle.launchesKnown() ? Json(idle.waiting_launch_ns) : Json()},
+            {"unknown_ns", idle.unknown_ns},
+            {"work", idle.pieces},
+            {"work_with_launch", idle.pieces_with_launch}};
+}
+
+std::string idleText(const DeviceIdle& idle) {
+    const auto share = [&](std::int64_t ns) {
+        return idle.span_ns > 0
+                   ? 100.0 * static_cast<double>(ns) / static_cast<double>(idle.span_ns)
+                   : 0.0;
+    };
+    const std::string launch =
+        idle.launchesKnown() ? fmt::format("waiting for a launch {:.2f} %, nothing known {:.2f} %",
+                                           share(idle.waiting_launch_ns), share(idle.unknown_ns))
+                             : fmt::format("nothing known {:.2f} % (no launches are recorded)",
+                                           share(idle.unknown_ns));
+    return fmt::format(
+        "of {:.3f} ms from first to last work, over {} devices: compute {:.2f} %, waiting for "
+        "communication {:.2f} %, copies {:.2f} %, {}\n",
+        static_cast<double>(idle.span_ns) / 1e6, idle.devices, share(idle.compute_ns),
+        share(idle.waiting_communication_ns), share(idle.copying_ns), launch);
+}
+
 /// Numbers are summed over ranks, texts are those of the first rank that has one.
 Json countersOf(const Run& header) {
     Json out = Json::object();
@@ -103,6 +134,7 @@ void addDeviceStatistics(const Run& header, const DeviceStatistics& s, Json& out
     if (s.devices > 0) {
         out["busy_union_ns"] = s.busy_union_ns;
         out["idle_in_span_ns"] = s.idle_in_span_ns;
+        out["idle_by_cause"] = idleJson(s.idle);
         out["top_kernel"] = s.by_name.empty() ? "" : s.by_name.front().name;
         out["top_kernel_sum_ns"] = s.by_name.empty() ? 0 : s.by_name.front().sum_ns;
         out["device_time"] = rankRows(header, s);
@@ -135,7 +167,7 @@ std::string deviceTable(const Run& header, const DeviceStatistics& s) {
             s.communication.count, ms(s.communication.sum_ns), ms(s.communication.union_ns));
         if (s.overlap_communication_pct)
             out += fmt::format(", {:.2f} % under other kernels", *s.overlap_communication_pct);
-        out += "\n";
+        out += "\n" + idleText(s.idle);
     } else if (const auto format = header.notes.find("format");
                format != header.notes.end() &&
                (format->second == "chrome" || format->second == "nsys")) {

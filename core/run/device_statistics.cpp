@@ -18,15 +18,6 @@ void count(KernelTotal& total, std::int64_t duration) {
     total.sum_ns += duration;
 }
 
-/// The intervals of the work that `wanted` accepts, merged.
-template <class Works, class Wanted>
-std::vector<Interval> merged(const Works& works, Wanted wanted) {
-    std::vector<Interval> out;
-    for (const auto& w : works)
-        if (wanted(w)) out.push_back({w.begin, w.end});
-    return mergeIntervals(std::move(out));
-}
-
 std::optional<double> percent(std::int64_t part, std::int64_t whole) {
     if (whole == 0) return std::nullopt;
     return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -67,9 +58,12 @@ DeviceAccumulator::Place DeviceAccumulator::placeOf(const Event& e) {
 
 void DeviceAccumulator::add(std::span<const Event> events) {
     m_events += static_cast<std::int64_t>(events.size());
+    const auto rank = static_cast<std::int32_t>(m_ranks.size()) - 1;
     for (const Event& e : events) {
-        if (!isDeviceWork(e.category)) continue;
         if (!inTimeRange(e.start_ns) || !inTimeRange(e.duration_ns)) continue;
+        if (e.category == EventCategory::Runtime && e.correlation >= 0)
+            m_launches.push_back({rank, e.correlation, m_clock.toCommon(e.end_ns())});
+        if (!isDeviceWork(e.category)) continue;
         const Place place = placeOf(e);
         const auto local =
             std::min(static_cast<std::size_t>(e.name < 0 ? 0 : e.name + 1), m_name_of.size() - 1);
@@ -77,8 +71,7 @@ void DeviceAccumulator::add(std::span<const Event> events) {
         if (name < 0) name = m_names.intern(local > 0 ? m_rank_names[local - 1] : std::string());
         const std::int64_t start = m_clock.toCommon(e.start_ns);
         m_devices[static_cast<std::size_t>(place.device)].work.push_back(
-            {start, start + e.duration_ns, name, place.stream,
-             static_cast<std::int32_t>(m_ranks.size()) - 1, e.category});
+            {start, start + e.duration_ns, e.correlation, name, place.stream, rank, e.category});
     }
 }
 
@@ -133,11 +126,36 @@ void DeviceAccumulator::addDevice(Device& device, DeviceStatistics& out) {
         out.same_stream_overlaps += !fresh && w.begin < it->second ? 1 : 0;
         it->second = std::max(it->second, w.end);
     }
-    const auto busy = merged(work, [](const Work&) { return true; });
+    addIdle(work, out.idle);
+    const auto busy = mergedWhere(work, [](const Work&) { return true; });
     const std::int64_t busy_ns = mergedLength(busy);
     out.busy_union_ns += busy_ns;
     out.idle_in_span_ns += last - work.front().begin - busy_ns;
-    out.kernel_union_ns += mergedLength(merged(work, isKernel));
+    out.kernel_union_ns += mergedLength(mergedWhere(work, isKernel));
+}
+
+/// The first end of a call with the work's correlation; a driver's call within one of the runtime
+/// shares it.
+std::optional<std::int64_t> DeviceAccumulator::launchOf(const Work& w) const {
+    if (w.correlation < 0) return std::nullopt;
+    const Launch wanted{w.rank, w.correlation, std::numeric_limits<std::int64_t>::min()};
+    const auto found = std::lower_bound(m_launches.begin(), m_launches.end(), wanted);
+    const bool is =
+        found != m_launches.end() && found->rank == w.rank && found->correlation == w.correlation;
+    if (!is) return std::nullopt;
+    return found->end;
+}
+
+void DeviceAccumulator::addIdle(const std::vector<Work>& work, DeviceIdle& out) const {
+    std::vector<DevicePiece> pieces;
+    pieces.reserve(work.size());
+    for (const Work& w : work) {
+        const bool kernel = w.category == EventCategory::Kernel;
+        pieces.push_back({w.begin, w.end, kernel,
+                          kernel && m_communication[static_cast<std::size_t>(w.name)],
+                          launchOf(w)});
+    }
+    out.add(deviceIdle(pieces));
 }
 
 /// Communication by one rule on one device: its union and how much of it lies under other kernels.
@@ -147,8 +165,8 @@ void DeviceAccumulator::addOverlap(const Device& device, const std::vector<bool>
         return w.category == EventCategory::Kernel &&
                rule[static_cast<std::size_t>(w.name)] == wanted;
     };
-    const auto inside = merged(device.work, [&](const Work& w) { return is(w, true); });
-    const auto others = merged(device.work, [&](const Work& w) { return is(w, false); });
+    const auto inside = mergedWhere(device.work, [&](const Work& w) { return is(w, true); });
+    const auto others = mergedWhere(device.work, [&](const Work& w) { return is(w, false); });
     total.union_ns += mergedLength(inside);
     covered_ns += intersectionLength(inside, others);
 }
@@ -161,9 +179,9 @@ void DeviceAccumulator::addRankTime(const Device& device, std::int32_t number,
         return own(w) && w.category == EventCategory::Kernel &&
                m_communication[static_cast<std::size_t>(w.name)] == communication;
     };
-    const auto compute = merged(device.work, [&](const Work& w) { return kernel(w, false); });
-    const auto talk = merged(device.work, [&](const Work& w) { return kernel(w, true); });
-    rank.busy_union_ns += mergedLength(merged(device.work, own));
+    const auto compute = mergedWhere(device.work, [&](const Work& w) { return kernel(w, false); });
+    const auto talk = mergedWhere(device.work, [&](const Work& w) { return kernel(w, true); });
+    rank.busy_union_ns += mergedLength(mergedWhere(device.work, own));
     rank.compute_union_ns += mergedLength(compute);
     rank.exposed_communication_ns += mergedLength(talk) - intersectionLength(talk, compute);
     std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
@@ -182,6 +200,7 @@ DeviceStatistics DeviceAccumulator::finish() {
     out.events = m_events;
     for (RankId rank : m_ranks) out.ranks.emplace_back().rank = rank;
     addNames(out);
+    std::sort(m_launches.begin(), m_launches.end());
     std::int64_t nccl_covered = 0, communication_covered = 0;
     std::optional<Interval> span;
     for (Device& device : m_devices) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <map>
 #include <optional>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "core/run/communication_rule.h"
+#include "core/run/device_idle.h"
 #include "core/run/name_table.h"
 #include "core/run/rank_clock.h"
 #include "core/run/run.h"
@@ -48,6 +50,7 @@ struct DeviceStatistics {
     std::optional<double> overlap_nccl_pct, overlap_communication_pct;
     std::int64_t same_stream_overlaps = 0;
     std::int64_t gpu_span_ns = 0, idle_in_span_ns = 0;
+    DeviceIdle idle;  ///< summed over devices
     std::int64_t streams = 0, devices = 0;
     std::vector<KernelTotal> by_name;  ///< largest sum first
     std::vector<RankDeviceTime> ranks;
@@ -66,11 +69,19 @@ public:
 private:
     struct Work {
         std::int64_t begin = 0, end = 0;
+        std::int64_t correlation = -1;
         std::int32_t name = 0, stream = 0, rank = 0;
         EventCategory category = EventCategory::Kernel;
     };
     struct Device {
         std::vector<Work> work;
+    };
+    /// A call of the host's interface to the device; the order is that of the fields.
+    struct Launch {
+        std::int32_t rank = 0;
+        std::int64_t correlation = 0;
+        std::int64_t end = 0;
+        auto operator<=>(const Launch&) const = default;
     };
     struct Place {
         std::int32_t device = -1, stream = -1;
@@ -79,6 +90,8 @@ private:
     [[nodiscard]] Place placeOf(const Event& e);
     void addNames(DeviceStatistics& out);
     void addDevice(Device& device, DeviceStatistics& out);
+    [[nodiscard]] std::optional<std::int64_t> launchOf(const Work& w) const;
+    void addIdle(const std::vector<Work>& work, DeviceIdle& out) const;
     void addOverlap(const Device& device, const std::vector<bool>& rule, KernelTotal& total,
                     std::int64_t& covered_ns) const;
     void addRankTime(const Device& device, std::int32_t number, RankDeviceTime& rank) const;
@@ -87,6 +100,7 @@ private:
     NameTable m_names, m_device_keys, m_stream_keys;
     std::vector<bool> m_nccl, m_communication;  ///< [name]
     std::vector<Device> m_devices;
+    std::vector<Launch> m_launches;
     std::vector<RankId> m_ranks;
     // of the current rank
     std::vector<std::int32_t> m_name_of;  ///< [its name]

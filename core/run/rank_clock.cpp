@@ -95,8 +95,7 @@ RankClock::RankClock(const RankTimeline& rank) : m_fit(fitClock(rank.clock)) {
     m_offset_ns = std::llround(m_fit.offset_ns);
 }
 
-std::int64_t RankClock::toCommon(std::int64_t own_ns) const {
-    if (m_fit.drift == 0.0) return own_ns + m_offset_ns;
+std::int64_t RankClock::drifted(std::int64_t own_ns) const {
     const double gained = m_fit.drift * static_cast<double>(own_ns - m_fit.at_ns);
     return own_ns + m_offset_ns + std::llround(gained);
 }

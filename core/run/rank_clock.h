@@ -37,12 +37,16 @@ class RankClock {
 public:
     explicit RankClock(const RankTimeline& rank);
 
-    [[nodiscard]] std::int64_t toCommon(std::int64_t own_ns) const;
+    [[nodiscard]] std::int64_t toCommon(std::int64_t own_ns) const {
+        return m_fit.drift == 0.0 ? own_ns + m_offset_ns : drifted(own_ns);
+    }
     /// The own time that is `common_ns` there, to the nanosecond.
     [[nodiscard]] std::int64_t toOwn(std::int64_t common_ns) const;
     [[nodiscard]] const ClockFit& fit() const { return m_fit; }
 
 private:
+    [[nodiscard]] std::int64_t drifted(std::int64_t own_ns) const;
+
     ClockFit m_fit;
     std::int64_t m_offset_ns;  ///< whole part at m_fit.at_ns
 };

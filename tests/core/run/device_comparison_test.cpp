@@ -70,6 +70,61 @@ TEST(DeviceStatistics, SumsUnionsOverlapAndIdle) {
     EXPECT_EQ(s.by_name[0].min_ns, 10);
 }
 
+TEST(DeviceStatistics, IdleTimeHasItsCausesAndAddsUp) {
+    piper::Run run = traceOf("a", {{"gemm", 100, 100},
+                                   {"ncclKernel", 150, 100},
+                                   {"gemm", 400, 100},
+                                   {"gemm", 700, 100},
+                                   {"gemm", 900, 50}});
+    RankTimeline& rank = run.ranks[0];
+    Event copy = rank.events[0];
+    copy.category = EventCategory::Memcpy;
+    copy.start_ns = 240;
+    copy.duration_ns = 30;
+    rank.events.push_back(copy);
+    const auto launch = [&](std::size_t of, std::int64_t start, std::int64_t duration) {
+        const auto correlation = static_cast<std::int64_t>(of) + 10;
+        rank.events[of].correlation = correlation;
+        Event call;
+        call.category = EventCategory::Runtime;
+        call.lane = Lane::Host;
+        call.correlation = correlation;
+        call.start_ns = start;
+        call.duration_ns = duration;
+        rank.events.push_back(call);
+    };
+    launch(2, 330, 60);   // of the 130 ns before it, 120 until its call returned
+    launch(2, 340, 20);   // the driver within: returned after 90
+    launch(3, 10, 5);     // long ago: 200 ns are not the host's
+    launch(4, 850, 100);  // returns after the kernel began: all 100 ns
+    const DeviceIdle idle = sums(run).idle;
+    EXPECT_EQ(idle.devices, 1);
+    EXPECT_EQ(idle.span_ns, 850);
+    EXPECT_EQ(idle.compute_ns, 100 + 100 + 100 + 50);
+    EXPECT_EQ(idle.waiting_communication_ns, 50);
+    EXPECT_EQ(idle.copying_ns, 20);
+    EXPECT_EQ(idle.waiting_launch_ns, 90 + 0 + 100);
+    EXPECT_EQ(idle.unknown_ns, 40 + 200);
+    EXPECT_EQ(idle.pieces, 6);
+    EXPECT_EQ(idle.pieces_with_launch, 3);
+    EXPECT_THAT(deviceTable(run, sums(run)), HasSubstr("waiting for a launch 22.35 %"));
+    Json out;
+    addDeviceStatistics(run, sums(run), out);
+    EXPECT_EQ(out["idle_by_cause"]["waiting_launch_ns"], 190);
+    // Another rank's call of the same number is not the kernel's.
+    run.ranks.push_back(rank);
+    run.ranks[1].rank = RankId(1);
+    std::erase_if(run.ranks[1].events,
+                  [](const Event& e) { return e.category == EventCategory::Runtime; });
+    EXPECT_EQ(sums(run).idle.waiting_launch_ns, 190);
+    EXPECT_EQ(sums(run).idle.devices, 2);
+    run.ranks.erase(run.ranks.begin());
+    Json without;
+    addDeviceStatistics(run, sums(run), without);
+    EXPECT_TRUE(without["idle_by_cause"]["waiting_launch_ns"].is_null());
+    EXPECT_EQ(without["idle_by_cause"]["unknown_ns"], 430);
+}
+
 TEST(DeviceStatistics, OffsetsMoveRanksAndSharedDevicesAreOne) {
     piper::Run run = traceOf("a", {{"gemm", 0, 100}});
     run.ranks.push_back(run.ranks[0]);
