@@ -41,7 +41,9 @@ Result<Plan> placementPlan(const PlacementCommand& command) {
     if (!command.histogram.empty()) {
         PIPER_ASSIGN(plan.routing_load, readHistogram(command.histogram));
     } else if (command.zipf) {
-        plan.routing_load = {RoutingLoadKind::Zipf, *command.zipf, {}};
+        plan.routing_load = {};
+        plan.routing_load.kind = RoutingLoadKind::Zipf;
+        plan.routing_load.zipf_exponent = *command.zipf;
     }
     return plan;
 }

@@ -93,12 +93,22 @@ struct MemoryReserve {
 
 enum class RoutingLoadKind { Uniform, Zipf, Histogram };
 
+/// Rows over those of an even load, of the rank that has most of them.
+struct RowPeak {
+    double held = 1.0;      ///< kept for their backward pass at once, over all layers of a stage
+    double exchange = 1.0;  ///< of one layer's exchange of one micro-batch
+    bool operator==(const RowPeak&) const = default;
+};
+
 /// Share of the routed rows each expert gets.
 struct RoutingLoad {
     RoutingLoadKind kind = RoutingLoadKind::Uniform;
     double zipf_exponent = 0.0;
     /// Histogram: [layers or 1][num_experts], any positive scale.
     std::vector<std::vector<double>> histogram;
+    /// Of a measured run: its largest loads by stage, for memory; time follows the histogram. Used
+    /// where there is one a stage.
+    std::vector<RowPeak> peaks;
     bool operator==(const RoutingLoad&) const = default;
 };
 

@@ -93,6 +93,27 @@ Json writeLayout(const Layout& l) {
 Json writeRoutingLoad(const RoutingLoad& load) {
     Json out = {{"kind", toText(load.kind)}, {"zipf_exponent", load.zipf_exponent}};
     if (!load.histogram.empty()) out["histogram"] = load.histogram;
+    for (const RowPeak& peak : load.peaks) out["peaks"].push_back({peak.held, peak.exchange});
+    return out;
+}
+
+/// An array of arrays of numbers, each of `width` numbers unless that is 0.
+Result<std::vector<std::vector<double>>> readRows(const Json& json, std::size_t width,
+                                                  const std::string& where) {
+    std::vector<std::vector<double>> out;
+    if (json.is_null()) return out;
+    const std::string of = width > 0 ? fmt::format("{} numbers", width) : std::string("numbers");
+    const Error wrong =
+        fail(ErrorCode::InvalidInput, "expected an array of arrays of {}", of).at(where);
+    if (!json.is_array()) return wrong;
+    for (const Json& row : json) {
+        if (!row.is_array() || (width > 0 && row.size() != width)) return wrong;
+        std::vector<double>& values = out.emplace_back();
+        for (const Json& value : row) {
+            if (!value.is_number()) return wrong;
+            values.push_back(value.get<double>());
+        }
+    }
     return out;
 }
 
@@ -130,21 +151,11 @@ Result<RoutingLoad> readRoutingLoad(const Json& json, std::string where) {
     ObjectReader in(json, std::move(where));
     out.kind = in.enumeration("kind", RoutingLoadKind::Uniform);
     out.zipf_exponent = in.number("zipf_exponent", 0.0);
-    const Json& histogram = in.child("histogram");
+    const Json &histogram = in.child("histogram"), &peaks = in.child("peaks");
     PIPER_TRY(in.finish());
-    if (histogram.is_null()) return out;
-    const Error wrong = fail(ErrorCode::InvalidInput, "expected an array of arrays of numbers")
-                            .at(in.path("histogram"));
-    if (!histogram.is_array()) return wrong;
-    for (const Json& row : histogram) {
-        if (!row.is_array()) return wrong;
-        std::vector<double> shares;
-        for (const Json& share : row) {
-            if (!share.is_number()) return wrong;
-            shares.push_back(share.get<double>());
-        }
-        out.histogram.push_back(std::move(shares));
-    }
+    PIPER_ASSIGN(out.histogram, readRows(histogram, 0, in.path("histogram")));
+    PIPER_ASSIGN(const auto pairs, readRows(peaks, 2, in.path("peaks")));
+    for (const std::vector<double>& pair : pairs) out.peaks.push_back({pair[0], pair[1]});
     return out;
 }
 

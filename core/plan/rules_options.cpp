@@ -100,6 +100,10 @@ void routingRules(const Plan& plan, const RuleScope& scope, Violations& out) {
         !(load.zipf_exponent >= 0.0 && std::isfinite(load.zipf_exponent)))
         out.add("routing_load",
                 fmt::format("zipf_exponent {} must not be negative", load.zipf_exponent));
+    for (const RowPeak& peak : load.peaks)
+        if (!(peak.held > 0.0 && peak.exchange > 0.0 && std::isfinite(peak.held + peak.exchange)))
+            out.add("routing_load", fmt::format("peaks [{}, {}] must be positive numbers",
+                                                peak.held, peak.exchange));
     if (load.kind != RoutingLoadKind::Histogram || !scope.moe || !scope.num_layers) return;
     const std::size_t experts =
         plan.model.moe ? static_cast<std::size_t>(plan.model.moe->num_experts) : 0;

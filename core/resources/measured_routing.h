@@ -13,7 +13,8 @@ namespace piper {
 /// every micro-batch had. So each layer's rows are shared out over the ep ranks as its
 /// micro-batches were on average, hottest rank first, in the order of the ranks' rows of the whole
 /// run; a rank's share goes to its experts as their rows of the whole run. Layers nobody recorded
-/// are even. Nothing for a run without recorded routing, or a model without experts.
+/// are even. The largest loads of its stages go with it (RoutingLoad::peaks), where all ranks
+/// recorded. Nothing for a run without recorded routing, or a model without experts.
 [[nodiscard]] std::optional<RoutingLoad> measuredRouting(const Run& run, const Plan& plan);
 
 }  // namespace piper

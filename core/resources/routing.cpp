@@ -124,7 +124,22 @@ std::vector<LayerId> moeLayersOf(const Plan& plan, StageId stage) {
     return out;
 }
 
+namespace {
+
+const RowPeak* peakOf(const Plan& plan, StageId stage) {
+    const std::vector<RowPeak>& peaks = plan.routing_load.peaks;
+    return std::ssize(peaks) == plan.layout.pp ? &peaks[stage.index()] : nullptr;
+}
+
+}  // namespace
+
+double exchangeImbalance(const Plan& plan, StageId stage) {
+    const RowPeak* peak = peakOf(plan, stage);
+    return peak != nullptr ? peak->exchange : memoryImbalance(plan, stage);
+}
+
 double memoryImbalance(const Plan& plan, StageId stage) {
+    if (const RowPeak* peak = peakOf(plan, stage)) return peak->held;
     if (!loadVaries(plan)) return routingImbalance(plan, LayerId(0));
     const std::vector<LayerId> layers = moeLayersOf(plan, stage);
     if (layers.empty()) return 1.0;

@@ -160,5 +160,7 @@ struct StateBytes {
 /// Rows over the mean of the ep rank that keeps most over all MoE layers of a stage: its memory.
 /// (Time waits for the hottest rank of each layer instead, which may be another one each time.)
 [[nodiscard]] double memoryImbalance(const Plan& plan, StageId stage);
+/// The same of one exchange: what comes and goes with it.
+[[nodiscard]] double exchangeImbalance(const Plan& plan, StageId stage);
 
 }  // namespace piper

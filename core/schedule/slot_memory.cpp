@@ -89,7 +89,8 @@ ActivationShares::ActivationShares(WorkTable& work, StageId stage) {
     Plan whole = plan;
     whole.recompute = {};
     const double imbalance = plan.model.moe ? memoryImbalance(plan, stage) : 1.0;
-    if (plan.framework == Framework::Plain) m_worker.emplace(plan, imbalance);
+    if (plan.framework == Framework::Plain)
+        m_worker.emplace(plan, plan.model.moe ? exchangeImbalance(plan, stage) : 1.0);
     const bool full = plan.recompute.granularity == RecomputeGranularity::Full;
     for (LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
         if (kind == LayerKind::Moe && !plan.model.moe) continue;

@@ -77,7 +77,10 @@ Result<Setting> settingOf(const Plan& base, const SensitivityQuestion& question,
             return out;
         case SensitivityKnob::RoutingSkew:
             out.base.routing_load = {};
-            if (value > 0.0) out.base.routing_load = {RoutingLoadKind::Zipf, value, {}};
+            if (value > 0.0) {
+                out.base.routing_load.kind = RoutingLoadKind::Zipf;
+                out.base.routing_load.zipf_exponent = value;
+            }
             out.text = fmt::format("zipf exponent {:g}", value);
             return out;
         case SensitivityKnob::GlobalBatch:

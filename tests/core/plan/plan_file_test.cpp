@@ -52,6 +52,7 @@ Plan full() {
     p.zero_stage = 1;
     p.routing_load.kind = RoutingLoadKind::Histogram;
     p.routing_load.histogram = {{1, 2, 3, 4, 5, 6, 7, 0.125}};
+    p.routing_load.peaks = {{1.5, 2.25}, {1.0, 1.0}};
     p.expert_placement = {7, 6, 5, 4, 3, 2, 1, 0};
     p.all_to_all = {AllToAllAlgorithm::Node, AllToAllLibrary::Nccl, 4, 2};
     p.overlap = Overlap{false, true, false, true, true, false};
@@ -180,6 +181,7 @@ const BadPlan kBad[] = {
     {"/recompute/granularity", "some", "recompute.granularity", "selective"},
     {"/recompute/modules", "core_attn", "recompute.modules", "array"},
     {"/routing_load/histogram", 3, "routing_load.histogram", "array of arrays"},
+    {"/routing_load/peaks/0", Json::array({1}), "routing_load.peaks", "2 numbers"},
     {"/routing_load/histogram/0/0", "x", "routing_load.histogram", "numbers"},
     {"/all_to_all/algorithm", "ring", "all_to_all.algorithm", "flat"},
     {"/all_to_all/chunks", 0, "all_to_all.chunks", "at least 1"},

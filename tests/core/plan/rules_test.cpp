@@ -332,6 +332,13 @@ const Case kOptionCases[] = {
      },
      {"5 rows", "32"},
      {}},
+    {"PeakLoads",
+     "routing_load",
+     [](Plan& p) {
+         p.routing_load.peaks = {{1.0, 1.0}, {0.0, 2.0}};
+     },
+     {"[0, 2]", "positive"},
+     {}},
     {"ZipfExponent",
      "routing_load",
      [](Plan& p) {

@@ -63,6 +63,18 @@ TEST(MeasuredRouting, TheRankWithMostRowsIsTheHottest) {
     EXPECT_NEAR(routedShares(plan, LayerId(1))[0], 0.8, 1e-9);
 }
 
+TEST(MeasuredRouting, MemorySeesTheLargestLoads) {
+    Plan plan = twoRanks();
+    // Rank 0 has 60 and 90 of 100 rows of micro-batch 0, 150 of 200 over both layers.
+    plan.routing_load = *measuredRouting(runOf(plan, {{60, 20}, {90, 30}}, 100), plan);
+    ASSERT_EQ(plan.routing_load.peaks.size(), 1U);
+    EXPECT_NEAR(exchangeImbalance(plan, StageId(0)), 1.8, 1e-9);
+    EXPECT_NEAR(memoryImbalance(plan, StageId(0)), 1.5, 1e-9);
+    // Another pipeline depth has other stages: the histogram holds.
+    plan.routing_load.peaks.resize(3);
+    EXPECT_LT(exchangeImbalance(plan, StageId(0)), 1.8);
+}
+
 TEST(MeasuredRouting, WithoutRecordsThereIsNone) {
     const Plan plan = twoRanks();
     EXPECT_FALSE(measuredRouting(piper::Run{}, plan).has_value());
