@@ -70,8 +70,8 @@ class WorkerWriter {
 public:
     /// `sends`: the slot's hidden state goes to another rank.
     WorkerWriter(const Plan& plan, const WorkerTensors& tensors, const LayerRange& layers,
-                 bool sends)
-        : m_plan(plan), m(tensors), m_layers(layers) {
+                 const std::vector<Operation>& operations, bool sends)
+        : m_plan(plan), m(tensors), m_layers(layers), m_operations(operations) {
         if (layers.size() == 0) return;
         if (layers.end == m_plan.model.num_layers)
             m_output = MemoryTerm::HeadActivation;
@@ -245,13 +245,16 @@ private:
         if (op.key.kind == OperationKind::Send) {
             if (!forward || m_layers.size() > 0) end(op, forward ? m_output : kGradient, m.stream);
         } else if (!forward) {
-            begin(op, kGradient, m.stream);
+            // Posted when the program comes to it, before what follows.
+            const auto next = static_cast<std::size_t>(op.id) + 1;
+            begin(next < m_operations.size() ? m_operations[next] : op, kGradient, m.stream);
         }
     }
 
     const Plan& m_plan;
     const WorkerTensors& m;
     LayerRange m_layers;
+    const std::vector<Operation>& m_operations;
     MemoryTerm m_output = MemoryTerm::AttentionActivation;  ///< of the last layer's output
     std::vector<MemoryChange> m_changes;
 };
@@ -265,7 +268,7 @@ std::vector<MemoryChange> workerChanges(const Plan& plan, const WorkerTensors& t
         return op.key.kind == OperationKind::Send && op.key.pass == Pass::Forward &&
                !isHandOver(op);
     });
-    WorkerWriter writer(plan, tensors, layers, sends);
+    WorkerWriter writer(plan, tensors, layers, operations, sends);
     for (const Operation& op : operations) writer.write(op);
     return writer.take();
 }
