@@ -10,6 +10,7 @@
 #include "app/command_line/command_line.h"
 #include "app/common/parallel.h"
 #include "app/files/files.h"
+#include "app/workbench/arenas.h"
 #include "app/workbench/options.h"
 #include "app/workbench/own_runs.h"
 #include "app/workbench/session_run_controller.h"
@@ -245,6 +246,7 @@ int runWindow(QApplication& application, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    limitArenas();
     const ParsedOptions parsed = parseOptions(argc, argv);
     if (parsed.exit_status) return *parsed.exit_status;
     prepare(parsed.options);
