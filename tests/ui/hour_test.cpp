@@ -37,8 +37,8 @@ namespace piper::ui {
 namespace {
 
 constexpr double kMostGrowth = 1.02;
-constexpr std::size_t kWarmUp = 5;       ///< rounds, in however short a time
-constexpr std::ptrdiff_t kOfMedian = 3;  ///< rounds
+constexpr std::size_t kWarmUp = 20;      ///< rounds, in however short a time
+constexpr std::ptrdiff_t kOfMedian = 9;  ///< rounds
 
 /// Bytes the process has resident now.
 double resident() {
