@@ -175,7 +175,6 @@ struct Saving {
     }
     /// Seconds of a step that the best plan spends less, by what they are spent on; they add up.
     [[nodiscard]] std::vector<std::pair<std::string, Seconds>> terms() const {
-        const auto less = [](Seconds a, Seconds b) { return a - b; };
         const Prediction &a = experts_only.prediction, &b = best.prediction;
         const auto exposed = [](const Prediction& p, std::initializer_list<Phase> phases) {
             Seconds sum;
@@ -183,15 +182,15 @@ struct Saving {
             return sum;
         };
         std::vector<std::pair<std::string, Seconds>> out;
-        out.emplace_back("compute", less(a.compute, b.compute));
+        out.emplace_back("compute", a.compute - b.compute);
         const auto add = [&](std::string name, std::initializer_list<Phase> phases) {
-            out.emplace_back(std::move(name), less(exposed(a, phases), exposed(b, phases)));
+            out.emplace_back(std::move(name), exposed(a, phases) - exposed(b, phases));
         };
         add("exposed dispatch and combine", {Phase::Dispatch, Phase::Combine});
         add("other exposed communication",
             {Phase::TpComm, Phase::CpComm, Phase::PpComm, Phase::DpComm});
-        Seconds rest = less(a.step, b.step);
-        for (const auto& [name, seconds] : out) rest = less(rest, seconds);
+        Seconds rest = a.step - b.step;
+        for (const auto& [name, seconds] : out) rest = rest - seconds;
         out.emplace_back("bubble and the rest", rest);
         return out;
     }

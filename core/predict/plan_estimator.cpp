@@ -12,6 +12,9 @@
 namespace piper {
 namespace {
 
+/// Kinds of layers in a row that one search may see: two of them and a number of layers make a key.
+constexpr std::uint64_t kPatterns = 1 << 20;
+
 std::size_t at(Slot::Kind kind) {
     return static_cast<std::size_t>(kind);
 }
@@ -256,6 +259,7 @@ std::uint32_t PlanEstimator::pattern(std::int64_t begin, std::int64_t end) {
     known =
         m_pattern_names.try_emplace(kinds, static_cast<std::uint32_t>(m_pattern_names.size() + 1))
             .first->second;
+    PIPER_CHECK(known < kPatterns);
     return known;
 }
 
@@ -283,7 +287,7 @@ const ChunkSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
                         (effectiveOverlap(m_plan).pp ? 1 : 0);
     for (const ModelChunkId c : {form.chunk, form.second_chunk}) {
         const ChunkUse& u = use(stage, c);
-        key = key * (std::uint64_t{1} << 30) + std::uint64_t{pattern(u.begin, u.end)} * 16 +
+        key = key * (kPatterns * 16) + std::uint64_t{pattern(u.begin, u.end)} * 16 +
               (u.ends.first ? 1U : 0U) + (u.ends.last ? 2U : 0U) + (u.sends_back ? 4U : 0U) +
               (u.sends_forward ? 8U : 0U);
     }

@@ -4,17 +4,12 @@
 #include <algorithm>
 
 #include "core/base/cast.h"
-#include "core/resources/exchange_choice.h"
 
 namespace piper {
 namespace {
 
 constexpr double kWide = 4.0;  ///< bytes of a router's number
 constexpr MemoryTerm kGradient = MemoryTerm::GradientActivation;
-
-Bytes larger(Bytes a, Bytes b) {
-    return std::max(a, b);
-}
 
 bool isMoe(const Operation& op) {
     return op.key.layer == LayerKind::Moe && op.layer.valid();
@@ -44,7 +39,7 @@ WorkerTensors::WorkerTensors(const Plan& plan, double imbalance) {
         expanded = Bytes(t * both * e);
     }
     attention_held = Bytes(t * held * e) + stream * 2.0;
-    attention_peak = larger(Bytes(t * peak * e), attention_held);
+    attention_peak = std::max(Bytes(t * peak * e), attention_held);
     if (!plan.fused_attention) scores = Bytes(t * asDouble(s.heads * plan.seq_len) * 2.0 * e);
     if (!model.moe) return;
     const double chunks = asDouble(std::max<std::int64_t>(1, plan.all_to_all.chunks));
@@ -168,7 +163,7 @@ private:
     void dispatch(const Operation& op) {
         if (!m.by_token)
             during(op, MemoryTerm::DispatchedRows,
-                   larger(m.routed + m.received, m.received + m.worked) - m.worked);
+                   std::max(m.routed + m.received, m.received + m.worked) - m.worked);
     }
     void combine(const Operation& op) {
         end(op, MemoryTerm::CombineActivation, m.by_token ? m.worked : m.received);
@@ -177,7 +172,7 @@ private:
     void combineGrad(const Operation& op) {
         if (op.chunk.value <= 0) begin(op, kGradient, m.weights + m.stream);
         if (m.by_token) return begin(op, kGradient, m.worked);
-        during(op, kGradient, larger(m.routed + m.received, m.received + m.worked), m.worked);
+        during(op, kGradient, std::max(m.routed + m.received, m.received + m.worked), m.worked);
     }
     void dispatchGrad(const Operation& op) {
         const double chunks = asDouble(std::max<std::int64_t>(1, m_plan.all_to_all.chunks));
@@ -207,14 +202,14 @@ private:
         if (isMoe(op) && !op.key.shared_expert) {
             const Bytes rows_in = m.by_token ? m.worked : m.received;
             return during(op, kGradient,
-                          m.expert_up + larger(m.expert_activation,
-                                               m.by_token ? m.worked : m.worked + m.received),
+                          m.expert_up + std::max(m.expert_activation,
+                                                 m.by_token ? m.worked : m.worked + m.received),
                           m.expert_up + rows_in);
         }
         gathers(op);
         begin(op, MemoryTerm::CommunicationBuffer, gatheredGradient());
         if (isMoe(op)) return during(op, kGradient, m.shared_up + m.shared_activation, m.shared_up);
-        during(op, kGradient, m.mlp_up + m.stream + larger(m.mlp_activation, m.stream),
+        during(op, kGradient, m.mlp_up + m.stream + std::max(m.mlp_activation, m.stream),
                m.mlp_up + m.stream * 2.0);
     }
 

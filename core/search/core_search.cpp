@@ -273,6 +273,7 @@ void CoreSearch::dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t 
     if (limit_ns == kNoLimit || base.chunks > 1 || pairsSlots(point.pipeline.schedule) ||
         effectiveOverlap(m_space.base).ep)
         return;
+    if (exchanges.size() == 1 && exchanges.front() == base) return;  // has its own bound
     point.exchange = base;
     point.saving = {.zero_stage = zero_stage};
     m_choices.apply(point, m_estimator.plan());

@@ -343,8 +343,8 @@ private:
     SearchChoices m_choices;
     Bytes m_limit;
     std::vector<std::unique_ptr<CoreSearch>> m_searchers;
-    std::vector<Ordered>
-        m_order;  ///< cores with a legal plan, lowest floor first once the promising are taken
+    /// Cores with a legal plan, lowest floor first once the promising are taken.
+    std::vector<Ordered> m_order;
     std::vector<Candidate> m_candidates;
     std::vector<std::int64_t> m_best_steps;  ///< ascending, at most `top`
     std::size_t m_done = 0, m_total = 0;

@@ -126,6 +126,18 @@ TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
         EXPECT_LE(fast->bound_ns, inNs(played->step)) << what;
         EXPECT_GE(static_cast<double>(fast->bound_ns), 0.6 * played->step.value * 1e9) << what;
         ++pairs;
+        EXPECT_LE(estimator.leastDeviceTotal(false), estimator.leastDeviceTotal(true)) << what;
+        EXPECT_LE(estimator.leastDeviceTotal(true), fast->device_total) << what;
+        if (pairsSlots(plan.schedule) || effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1)
+            continue;
+        ASSERT_TRUE(estimator.estimate().ok());
+        EXPECT_LE(estimator.boundHidingNs(0.0), fast->bound_ns) << what;
+        Plan chunked = plan;
+        chunked.all_to_all.chunks = 4;
+        const Result<Prediction> hidden =
+            predictUnchecked(chunked, PredictMode::Simulated, PredictDetail::StepOnly);
+        ASSERT_TRUE(hidden.ok());
+        EXPECT_LE(estimator.boundHidingNs(0.75), inNs(hidden->step)) << what;
     }
     EXPECT_GT(pairs, 100);
 }
@@ -138,6 +150,24 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"configs/DeepSeek-V2-Lite.json", Framework::Torchtitan, RoutingLoadKind::Uniform},
         Case{"models/glam-1.2t.json", Framework::Plain, RoutingLoadKind::Uniform}),
     [](const auto& info) { return "Model" + std::to_string(info.index); });
+
+TEST(PlanEstimator, TellsPairsApartByTheirRecomputedLayers) {
+    Plan plan = test::h100Plan("configs/Mixtral-8x7B-v0.1.json", 1, 2048, 64);
+    plan.layout.pp = 2;
+    plan.layout.dp = 4;
+    plan.schedule = ScheduleKind::DualPipe;
+    plan.recompute = {RecomputeGranularity::Full, 1, {}};
+    PlanEstimator estimator(plan);
+    for (const std::int64_t layers : {1, 5, 9, 13, 16}) {
+        plan.recompute.num_layers = layers;
+        estimator.plan() = plan;
+        const Result<PlanEstimate> fast = estimator.estimate();
+        const Result<Prediction> slow =
+            predictUnchecked(plan, PredictMode::ClosedForm, PredictDetail::StepOnly);
+        ASSERT_TRUE(fast.ok() && slow.ok());
+        EXPECT_EQ(fast->step_ns, inNs(slow->step)) << layers;
+    }
+}
 
 TEST(PlanEstimator, SaysWhatItCannotPutTogetherFromParts) {
     Plan plan = test::h100Plan("configs/Mixtral-8x7B-v0.1.json", 1, 2048, 64);
