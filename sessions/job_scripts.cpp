@@ -55,8 +55,10 @@ std::string cancelScript(const std::string& directory, const JobRecord& record) 
     const std::string cd = fmt::format("cd {} || exit 4\n", shellQuote(directory));
     const std::string begin = fmt::format(": > {}\n", kCancelledFile);
     if (!record.slurm_job.empty())  // of one that has ended, the number may be another job's by now
-        return cd + fmt::format("[ ! -s {} ] || exit 0\n", kExitStatusFile) + begin +
-               std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
+        return cd +
+               fmt::format("[ ! -s {} ] && [ ! -s {} ] || exit 0\n", kExitStatusFile,
+                           kSlurmEndFile) +
+               begin + std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
     const std::string steps =
         record.launcher == "srun" ? cancelSlurmSteps(stepName(directory)) : std::string();
     return kUp + cd + begin + "bad=0\n" + steps +

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <sstream>
@@ -8,33 +7,29 @@
 #include "sessions/job.h"
 #include "sessions/script_launcher.h"
 #include "sessions/shell_quote.h"
-#include "sessions/slurm.h"
 
 namespace piper {
 namespace {
 
 /// "key value" lines of what a launch depends on.
 std::string checkScript(const LaunchRequest& request, const LauncherOptions& options) {
-    std::string own;
-    for (const std::string& line : options.extra_lines)
-        if (!line.starts_with("#SBATCH")) own += line + " > /dev/null 2>&1\n";
-    return own + fmt::format(
-                     "echo processors $(nproc 2>/dev/null)\n"
-                     "echo devices $(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')\n"
-                     "echo interfaces $(ls /sys/class/net 2>/dev/null)\n"
-                     "echo connections $CUDA_DEVICE_MAX_CONNECTIONS\n"
-                     "echo gpu_partitions $({})\n"
-                     "w={}\n"
-                     "if [ -e \"$w\" ]; then echo worker there\n"
-                     "ldd \"$w\" 2>/dev/null | awk '/not found/ {{ print \"missing\", $1 }}'\nfi\n",
-                     countsGpuPartitions(options), shellQuote(request.worker));
+    return ownLines(options) +
+           fmt::format(
+               "echo processors $(nproc 2>/dev/null)\n"
+               "echo devices $(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')\n"
+               "echo interfaces $(ls /sys/class/net 2>/dev/null)\n"
+               "echo connections $CUDA_DEVICE_MAX_CONNECTIONS\n"
+               "w={}\n"
+               "if [ -e \"$w\" ]; then echo worker there\n"
+               "ldd \"$w\" 2>/dev/null | awk '/not found/ {{ print \"missing\", $1 }}'\nfi\n",
+               shellQuote(request.worker));
 }
 
 class Checks {
 public:
     Checks(const LaunchRequest& request, const LauncherOptions& options, std::string_view launcher,
            const std::string& answers)
-        : m_request(request), m_options(options), m_launcher(launcher) {
+        : m_request(request), m_options(options), m_slurm(launcher != "mpirun") {
         std::istringstream in(answers);
         std::string line;
         while (std::getline(in, line)) {
@@ -46,8 +41,8 @@ public:
 
     std::vector<std::string> run() {
         libraries();
-        if (m_launcher != "mpirun") {  // the host that was asked is not the one that computes
-            slurmDevices();
+        if (m_slurm) {  // the host that was asked is not the one that computes
+            if (m_request.plan.cluster.device.kind == DeviceKind::Gpu) connections();
             return std::move(m_warnings);
         }
         const bool alone = m_options.hosts.empty();
@@ -106,17 +101,6 @@ private:
                 layout.cp));
     }
 
-    void slurmDevices() {
-        if (m_request.plan.cluster.device.kind != DeviceKind::Gpu) return;
-        // An allocation has what it was made with; srun reads no such lines.
-        if (m_launcher == "sbatch" && !asksForDevices(m_options) &&
-            std::atoi(answer("gpu_partitions").c_str()) == 0)
-            m_warnings.push_back(
-                "Slurm hands out no GPUs there (sinfo shows no gres of them): whether the nodes it "
-                "gives have some is chance");
-        connections();
-    }
-
     void interfaces() {
         const std::string all = " " + answer("interfaces") + " ";
         const std::string& chosen = m_options.network_interface;
@@ -147,7 +131,7 @@ private:
 
     const LaunchRequest& m_request;
     const LauncherOptions& m_options;
-    std::string_view m_launcher;
+    bool m_slurm;
     std::multimap<std::string, std::string> m_answers;
     std::vector<std::string> m_warnings;
 };

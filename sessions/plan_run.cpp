@@ -213,8 +213,15 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     if (!m_connection->isLocal()) {
         from = landingPlace(workspace, directory());
         PIPER_ASSIGN(const JobStatus status, m_job->status());
+        const bool ended = isFinal(status.state);
+        if (!ended) {
+            // Files of this moment, and the write-ahead logs beside them, must not stay for a
+            // later try that finds others.
+            from /= "running";
+            clearLandingPlace(from);
+        }
         PIPER_TRY(fetchFiles(
-            *m_connection, directory(), isFinal(status.state),
+            *m_connection, directory(), ended,
             [](const std::string& name) { return isRankFile(name) || name == kStatusFile; }, from,
             options));
     }
@@ -227,7 +234,7 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     stored.reason = collected.outcome_reason;
     PIPER_TRY(complete(file, collected.run_id, stored));
     PIPER_TRY(file.close());
-    if (!m_connection->isLocal()) clearLandingPlace(from);
+    if (!m_connection->isLocal()) clearLandingPlace(landingPlace(workspace, directory()));
     return stored;
 }
 

@@ -47,6 +47,11 @@ public:
         preview.script = batchScript(request, m_options, devices);
         preview.rank_map = rankMap(request.plan);
         PIPER_ASSIGN(preview.warnings, checkEnvironment(m_connection, request, m_options, name()));
+        if (devices.empty() && request.plan.cluster.device.kind == DeviceKind::Gpu &&
+            !asksForDevices(m_options))
+            preview.warnings.emplace_back(
+                "Slurm hands out no GPUs there (sinfo shows no gres of them): whether the nodes it "
+                "gives have some is chance");
         PIPER_TRY(askSlurm(preview));
         return preview;
     }
@@ -57,12 +62,12 @@ public:
             return fail(ErrorCode::InvalidInput,
                         "job directory '{}': sbatch takes no blank, quote, % or # in it",
                         displayLine(request.job_directory));
+        PIPER_ASSIGN(const std::string devices,
+                     deviceChoice(m_connection, request.plan, m_options));
         JobRecord record;
         record.launcher = "sbatch";
         PIPER_TRY(prepareJob(m_connection, request, m_options, jobRecordText(record)));
         const std::string script = request.job_directory + "/" + std::string(kScriptFile);
-        PIPER_ASSIGN(const std::string devices,
-                     deviceChoice(m_connection, request.plan, m_options));
         PIPER_TRY(m_connection.writeFile(script, batchScript(request, m_options, devices), true));
         // Submitted and noted in one go: a connection that is cut leaves no job nobody knows.
         PIPER_ASSIGN(const CommandResult r, runShell(m_connection, submitScript(request)));

@@ -37,7 +37,8 @@ std::string launchScript(const LaunchRequest& request, const std::vector<std::st
         "cd {} || exit 3\n"
         "echo $$ > {}.part && mv {}.part {}\n{}",
         shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
-        recordedCommand(command, before, options, fmt::format(" > {} 2>&1", kLogFile), beside));
+        // Appended: what others write there (lostHostWatch) is not written over.
+        recordedCommand(command, before, options, fmt::format(" >> {} 2>&1", kLogFile), beside));
 }
 
 /// How mpirun reaches a host: ssh that learns within 5 s, not minutes, that nobody answers there
@@ -48,8 +49,10 @@ std::string reachScript(const std::string& job_directory) {
         "ssh -x -o ServerAliveInterval=1 -o ServerAliveCountMax=4 \"$@\"; s=$?\n"
         // One that never came up says why itself.
         "[ $s -eq 255 ] && [ $(($(date +%s) - b)) -ge 5 ] || exit $s\n"
-        "for h; do case $h in -*) ;; *) break ;; esac; done\n"
-        "echo \"$h\" > {}\nexit $s\n",
+        // The host is the first word that is no option (OMPI_MCA_plm_rsh_args) nor belongs to one.
+        "while :; do case $1 in\n"
+        "  -[BbcDEeFIiJLlmOopQRSWw]) shift 2 ;; -*) shift ;; *) break ;;\nesac; done\n"
+        "echo \"$1\" > {}\nexit $s\n",
         shellQuote(inDirectory(job_directory, kLostHostFile)));
 }
 
@@ -63,9 +66,10 @@ std::string reachLines(const std::string& job_directory) {
 std::string lostHostWatch() {
     return fmt::format(
         "while sleep 0.5; do\n"
-        "  [ -s {0} ] && kill -s TERM $m 2>/dev/null || continue\n"
+        "  [ -s {0} ] && kill -s 0 $m 2>/dev/null || continue\n"
+        // Said first: once mpirun has ended, this watch is ended too.
         "  echo \"Remote daemon: ssh to it gets no answer on node $(cat {0})\" >> {1}\n"
-        "  sleep 2; kill -s KILL $m; break\ndone ",
+        "  kill -s TERM $m; sleep 2; kill -s KILL $m; break\ndone ",
         kLostHostFile, kLogFile);
 }
 
@@ -219,7 +223,8 @@ std::string ownLines(const LauncherOptions& options) {
     std::string lines;
     for (const std::string& line : options.extra_lines)
         if (!line.starts_with("#SBATCH")) lines += line + "\n";
-    return lines.empty() ? lines : "{\n" + lines + "} > /dev/null 2>&1\n";
+    // ":" since a group of comments alone is no shell.
+    return lines.empty() ? lines : "{ :\n" + lines + "} > /dev/null 2>&1\n";
 }
 
 Status prepareJob(Connection& connection, const LaunchRequest& request,

@@ -33,7 +33,8 @@ place() {
   if [ -z "${all+set}" ]; then
     p=$(timeout 3 squeue -h -t PD -p "$2" --sort=-p,i -o "%P %i" 2>/dev/null)
   else
-    [ -n "$waiting" ] || waiting=$(timeout 3 squeue -h -t PD --sort=-p,i -o "%P %i" 2>/dev/null)
+    [ -n "$waiting" ] || waiting="$(timeout 3 squeue -h -t PD --sort=-p,i -o "%P %i" 2>/dev/null)
+."
     p=$waiting
   fi
   w=$(printf '%s\n' "$p" | awk -v p="$2" -v j="$1" '$1 == p { n++; if ($2 == j) print n }')
@@ -123,11 +124,17 @@ bool asksForDevices(const LauncherOptions& options) {
                        });
 }
 
+namespace {
+
+/// A shell command that counts the kinds of nodes with GPUs to hand out (gres) in the user's own
+/// partition, or the default one.
 std::string countsGpuPartitions(const LauncherOptions& options) {
     const std::string ask = "timeout 5 sinfo -h -o '%P %G' ";
     if (options.partition.empty()) return ask + "2>/dev/null | grep '^[^ ]*\\* ' | grep -c gpu";
     return ask + "-p " + shellQuote(options.partition) + " 2>/dev/null | grep -c gpu";
 }
+
+}  // namespace
 
 Result<std::string> deviceChoice(Connection& connection, const Plan& plan,
                                  const LauncherOptions& options) {

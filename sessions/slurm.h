@@ -26,10 +26,6 @@ struct SlurmShape {
 /// A line of the user's asks Slurm for devices: --gres, --gpus-per-node, -G, ...
 [[nodiscard]] bool asksForDevices(const LauncherOptions& options);
 
-/// A shell command that counts the kinds of nodes with GPUs to hand out (gres) in the user's own
-/// partition, or the default one.
-[[nodiscard]] std::string countsGpuPartitions(const LauncherOptions& options);
-
 /// "--gpus-per-node=8" for a plan on GPUs where Slurm hands some out and no line of the user's asks
 /// for any; else empty. Errors: those of the connection.
 [[nodiscard]] Result<std::string> deviceChoice(Connection& connection, const Plan& plan,

@@ -2,7 +2,8 @@
 """A real Slurm inside the lab: munge and the controller on node0, one slurmd on every compute node.
 
 Partitions: main (the default, every compute node), small (node1 alone, a minute at most) and closed
-(for the account physics only). Every node has two GPUs to give away, which are none. A switch for each rack. Every node sees it as its /etc/slurm."""
+(for the account physics only). Every node has two GPUs to give away, which are none. A switch for each
+rack. Every node sees it as its /etc/slurm."""
 import os
 import shutil
 import subprocess
