@@ -198,10 +198,12 @@ Status PlanRun::storePredictions(Workspace& file, std::int64_t run_id, StoredRun
 Status PlanRun::complete(Workspace& file, std::int64_t run_id, StoredRun& stored) {
     PIPER_TRY(file.setNote(run_id, kJobNote, directory()));
     // What ended the job from outside (a lost node, Slurm's time limit) no rank could record.
-    if (const Result<JobStatus> last = m_job->status(); last.ok() && isFinal(last->state) &&
-                                                        last->state != JobState::Finished &&
-                                                        !last->message.empty())
-        stored.reason = last->message;
+    const Result<JobStatus> last = m_job->status();
+    if (last.ok() && isFinal(last->state) && last->state != JobState::Finished &&
+        stored.reason.find(last->message) == std::string::npos) {
+        stored.reason += (stored.reason.empty() ? "" : "; the job said: ") + last->message;
+        PIPER_TRY(file.endRun(run_id, stored.outcome, stored.reason));
+    }
     return storePredictions(file, run_id, stored);
 }
 
@@ -267,6 +269,12 @@ Result<StoredRun> PlanRun::collectDigest(const std::filesystem::path& workspace,
     stored.digests = header.numDigests();
     PIPER_ASSIGN(stored.measured, file.freeRunName(run_name));
     PIPER_ASSIGN(const std::int64_t id, file.copyRun(digest, runs.front().name, stored.measured));
+    if (!digest.damage().empty()) {  // the job's own files are the better source
+        PIPER_TRY(file.removeRun(stored.measured));
+        clearLandingPlace(place);
+        return fail(ErrorCode::Unsupported, "the digest of {} is damaged: {}", directory(),
+                    digest.damage().front());
+    }
     if (stored.digests > 0)
         PIPER_TRY(file.setNote(id, kDigestNote,
                                fmt::format("of {} of {} ranks most events are not here yet: fetch "

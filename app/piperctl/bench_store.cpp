@@ -197,10 +197,10 @@ Status openAndRead(const std::filesystem::path& file, TimeWindow window, ReadWin
     return {};
 }
 
-template <class Of>
-auto medianOf(const std::vector<ReadCost>& costs, Of of) {
+template <class Cost, class Of>
+auto medianOf(const std::vector<Cost>& costs, Of of) {
     std::vector<decltype(of(costs.front()))> values;
-    for (const ReadCost& cost : costs) values.push_back(of(cost));
+    for (const Cost& cost : costs) values.push_back(of(cost));
     std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
     return values[values.size() / 2];
 }
@@ -210,7 +210,7 @@ Status timePlace(const std::filesystem::path& file, TimeWindow window, ReadWindo
     constexpr int kTimes = 5;
     PIPER_ASSIGN(SharedWithChild<ReadCost> answer, SharedWithChild<ReadCost>::make());
     std::vector<ReadCost> costs;
-    std::vector<double> process_seconds;
+    std::vector<ProcessCost> processes;
     for (int i = 0; i < kTimes; ++i) {
         PIPER_ASSIGN(const ProcessCost process, costOf([&] {
                          const Status done = openAndRead(file, window, read, *answer);
@@ -219,7 +219,7 @@ Status timePlace(const std::filesystem::path& file, TimeWindow window, ReadWindo
         if (process.exit_status != 0)
             return fail(ErrorCode::External, "a window could not be read").at(file.string());
         costs.push_back(*answer);
-        process_seconds.push_back(process.wall_seconds);
+        processes.push_back(process);
         out.worst_seconds = std::max(out.worst_seconds, answer->seconds);
     }
     const double seconds = medianOf(costs, [](const ReadCost& c) { return c.seconds; });
@@ -227,9 +227,7 @@ Status timePlace(const std::filesystem::path& file, TimeWindow window, ReadWindo
     out.cost = {seconds, medianOf(costs, [](const ReadCost& c) { return c.cpu_seconds; }),
                 medianOf(costs, [](const ReadCost& c) { return c.page_faults; }),
                 costs.back().shown};
-    std::nth_element(process_seconds.begin(), process_seconds.begin() + kTimes / 2,
-                     process_seconds.end());
-    out.process_seconds = process_seconds[kTimes / 2];
+    out.process_seconds = medianOf(processes, [](const ProcessCost& c) { return c.wall_seconds; });
     return {};
 }
 

@@ -91,10 +91,9 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& ou
                 "most events of {} ranks are not there yet: fetch it again without --digest\n",
                 collected.digests);
     }
-    if (status.state != JobState::Finished) {
-        printMessage(fmt::format("piperctl: {}: {}", toText(status.state), status.message));
-        if (collected.reason != status.message) printMessage("piperctl: " + collected.reason);
-    }
+    if (status.state != JobState::Finished)
+        printMessage(fmt::format("piperctl: {}: {}", toText(status.state),
+                                 collected.reason.empty() ? status.message : collected.reason));
     return statusOf(status);
 }
 

@@ -5,6 +5,10 @@
 
 namespace piper::app {
 
+double milliseconds(const QElapsedTimer& clock) {
+    return static_cast<double>(clock.nsecsElapsed()) * 1e-6;
+}
+
 Latencies latencies(std::vector<double> ms) {
     return {static_cast<int>(ms.size()), median(ms), quantile(ms, 0.95), quantile(ms, 1.0)};
 }

@@ -16,6 +16,7 @@ struct Latencies {
     double p50_ms = 0.0, p95_ms = 0.0, max_ms = 0.0;
 };
 
+[[nodiscard]] double milliseconds(const QElapsedTimer& clock);
 /// Of at least one time.
 [[nodiscard]] Latencies latencies(std::vector<double> ms);
 /// `counted`: the key of how many there are.

@@ -238,7 +238,9 @@ int runWindow(QApplication& application, const Options& options) {
     const int status = showWindow(application, options, library, executor, controller);
     // A host that does not answer is not waited for: its threads end with the process, and until
     // then what they use must be there.
-    if (controller.endWithin(kGoodbye) && executor.endWithin(kGoodbye)) return status;
+    const bool controller_ended = controller.endWithin(kGoodbye);
+    const bool executor_ended = executor.endWithin(kGoodbye);  // files are written in any case
+    if (controller_ended && executor_ended) return status;
     std::fflush(nullptr);
     std::_Exit(status);
 }

@@ -55,7 +55,7 @@ public:
         const bool same = m_page.tile(0)->value() == before;
         if (!spinUntil([&] { return m_first.all() && (same || m_number.all()); }, kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move was not painted in {} ms", kMoveTimeoutMs);
-        closed.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
+        closed.push_back(milliseconds(clock));
         if (m_slider.value() != m_value || !showsModel(m_page, m_workbench))
             return fail(ErrorCode::External, "a move shows a value that is not the model's");
         m_second.reset();
@@ -63,7 +63,7 @@ public:
         if (!spinUntil([&] { return simulatedNow() && (painted || m_second.all()); },
                        kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move was not simulated in {} ms", kMoveTimeoutMs);
-        simulated.push_back(static_cast<double>(clock.nsecsElapsed()) * 1e-6);
+        simulated.push_back(milliseconds(clock));
         if (!spinUntil([&] { return m_workbench.executor.idle(); }, kMoveTimeoutMs))
             return fail(ErrorCode::External, "a move did not settle in {} ms", kMoveTimeoutMs);
         return {};

@@ -10,6 +10,7 @@
 #include "app/workbench/paint_watch.h"
 #include "app/workbench/settle.h"
 #include "core/search/choices.h"
+#include "core/search/enumerate.h"
 #include "ui/plots/plans_plot.h"
 
 namespace piper::app {
@@ -25,24 +26,11 @@ std::vector<Plan> soundPlans(const SearchSpace& space, std::size_t most, std::si
     const SearchChoices choices(space);
     std::vector<Plan> out;
     std::size_t number = 0;
-    const auto add = [&](const SearchPoint& point) {
+    forEachPoint(choices, [&](const SearchPoint& point) {
         if (out.size() == most || number++ % stride != 0) return;
         Plan plan = choices.plan(point);
         if (validatePlan(plan).empty()) out.push_back(std::move(plan));
-    };
-    for (const SearchCore& core : choices.cores())
-        for (const PipelineChoice& pipeline : choices.pipelines(core))
-            for (const AllToAllChoice& exchange : choices.exchanges(core, pipeline))
-                for (const int zero_stage : choices.zeroStages())
-                    for (const bool offload : choices.offloads())
-                        for (std::uint32_t r = 0; r < choices.recomputes().size(); ++r) {
-                            SearchPoint point{
-                                core, pipeline, exchange, {r, 0, zero_stage, offload}};
-                            for (const std::int64_t layers : choices.recomputedLayers(point)) {
-                                point.saving.recomputed_layers = layers;
-                                add(point);
-                            }
-                        }
+    });
     return out;
 }
 
@@ -133,9 +121,6 @@ public:
     }
 
 private:
-    static double milliseconds(const QElapsedTimer& clock) {
-        return static_cast<double>(clock.nsecsElapsed()) * 1e-6;
-    }
     static Error notPainted() {
         return fail(ErrorCode::External, "the table was not painted in {} ms", kPaintTimeoutMs);
     }

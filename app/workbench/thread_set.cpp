@@ -33,11 +33,6 @@ std::stop_source ThreadSet::start(Work work) {
     return stop;
 }
 
-std::size_t ThreadSet::running() const {
-    const std::lock_guard held(m_ending->mutex);
-    return m_ending->running;
-}
-
 bool ThreadSet::endWithin(std::chrono::milliseconds limit) {
     requestStop();
     std::unique_lock held(m_ending->mutex);

@@ -25,8 +25,8 @@ public:
 
     /// The work and what it holds end on the new thread. The stop source asks it to end early.
     [[nodiscard]] std::stop_source start(Work work);
-    /// How many have not ended yet.
-    [[nodiscard]] std::size_t running() const;
+    /// How many it holds, some of which may have ended.
+    [[nodiscard]] std::size_t size() const { return m_members.size(); }
     /// Asks all of them to end and waits at most so long; whether none is left.
     [[nodiscard]] bool endWithin(std::chrono::milliseconds limit);
 

@@ -29,10 +29,6 @@ double peakMib() {
     return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-double milliseconds(const QElapsedTimer& clock) {
-    return static_cast<double>(clock.nsecsElapsed()) * 1e-6;
-}
-
 }  // namespace
 
 Result<TimelineBench> benchTimeline(ui::MainWindow& window, ui::Workbench& workbench,

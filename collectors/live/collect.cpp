@@ -197,10 +197,10 @@ public:
         m_out.outcome = ending.outcome;
         m_out.outcome_reason = ending.reason;
         m_out.ranks = std::ssize(m_ends);
-        PIPER_TRY(m_into.endRun(m_out.run_id, ending.outcome, ending.reason));
         if (!m_out.problems.empty())
             PIPER_TRY(m_into.setNote(m_out.run_id, "problems",
                                      fmt::format("{}", fmt::join(m_out.problems, "\n"))));
+        PIPER_TRY(m_into.endRun(m_out.run_id, ending.outcome, ending.reason));
         return std::move(m_out);
     }
 
@@ -208,7 +208,7 @@ public:
 
 private:
     Status addRank(Run run) {
-        const RankTimeline records = std::move(run.ranks.front());
+        RankTimeline records = std::move(run.ranks.front());
         run.ranks.clear();
         RankEnd end{records.rank.value, std::move(run), lastTime(records), lastRecord(records)};
         if (!begun()) {
@@ -220,9 +220,10 @@ private:
             PIPER_ASSIGN(m_out.run_id, m_into.beginRun(header));
         }
         m_ends.push_back(std::move(end));
-        const Result<std::int64_t> added = m_what == CollectedRanks::Digest
-                                               ? m_into.addDigestRank(m_out.run_id, records)
-                                               : m_into.addWholeRank(m_out.run_id, records);
+        const Result<std::int64_t> added =
+            m_what == CollectedRanks::Digest
+                ? m_into.addDigestRank(m_out.run_id, std::move(records))
+                : m_into.addWholeRank(m_out.run_id, records);
         return added.ok() ? Status() : Status(added.error());
     }
 

@@ -84,14 +84,11 @@ bool hasLongRow(const RankTimeline& rank) {
 
 }  // namespace
 
-Result<std::int64_t> Workspace::addDigestRank(std::int64_t run_id, const RankTimeline& rank) {
+Result<std::int64_t> Workspace::addDigestRank(std::int64_t run_id, RankTimeline rank) {
     if (rank.steps.empty() || !hasLongRow(rank)) return addWholeRank(run_id, rank);
-    StepWindows windows;
-    for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
-    RankTimeline digest = rank;
-    digest.step_totals = stepTotals(rank, windows);
-    digest.memory = coarseMemory(rank.memory, kDigestMoments);
-    return m_impl->addRecords(run_id, digest, Impl::Records::Digest);
+    rank.step_totals = stepTotals(rank, recordedSteps(rank));
+    rank.memory = coarseMemory(rank.memory, kDigestMoments);
+    return m_impl->addRecords(run_id, rank, Impl::Records::Digest);
 }
 
 Status Workspace::replaceRank(std::string_view run_name, const RankTimeline& rank) {
@@ -110,19 +107,20 @@ Status Workspace::replaceRank(std::string_view run_name, const RankTimeline& ran
 Result<std::int64_t> Workspace::copyRun(Workspace& from, std::string_view run_name,
                                         std::string_view new_name) {
     PIPER_TRY(m_impl->requireWritable());
-    PIPER_ASSIGN(Run run, from.readWithoutEvents(run_name));
-    run.name = std::string(new_name);
     const Snapshot snapshot(from.m_impl->database);
+    PIPER_ASSIGN(Run run, from.readWithoutEvents(run_name));
+    PIPER_ASSIGN(const RunRow found, from.m_impl->findRun(run_name));
+    PIPER_ASSIGN(const std::vector<SourceRow> sources, from.m_impl->sourceRows(found.id));
+    run.name = std::string(new_name);
     Transaction transaction(m_impl->database);
     PIPER_TRY(transaction.status());
     std::int64_t run_id = 0;
     PIPER_TRY(m_impl->insertRun(run, run_id));
-    for (const RankTimeline& rank : run.ranks) {
-        PIPER_ASSIGN(const SourceRow source, from.m_impl->findSource(run_name, rank.rank));
+    for (std::size_t r = 0; r < run.ranks.size(); ++r) {
         std::int64_t id = 0;
-        PIPER_TRY(m_impl->insertRank(run_id, rank, id));
-        PIPER_TRY(m_impl->insertRecords(id, rank, Impl::Records::Whole));
-        PIPER_TRY(m_impl->copyEvents(*from.m_impl, source, id));
+        PIPER_TRY(m_impl->insertRank(run_id, run.ranks[r], id));
+        PIPER_TRY(m_impl->insertRecords(id, run.ranks[r], Impl::Records::Whole));
+        PIPER_TRY(m_impl->copyEvents(*from.m_impl, sources[r], id));
     }
     PIPER_TRY(transaction.commit());
     return run_id;

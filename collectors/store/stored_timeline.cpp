@@ -28,7 +28,7 @@ std::int64_t clampTime(std::int64_t ns) {
 constexpr std::int64_t kMostReserved = 1 << 20;                    ///< blocks
 constexpr std::uintptr_t kSmallPage = 4096, kLargePage = 2 << 20;  ///< bytes
 /// Fetching some thousand pages one by one takes longer than filling them: small ones up to the
-/// first large one come at once, large ones behind. Advice alone; what stays empty costs nothing.
+/// first large one come at once, large ones behind as they are reached. Advice alone.
 void expectWriting(void* place, std::size_t bytes) {
     const auto upTo = [](std::uintptr_t at, std::uintptr_t page) {
         return (at + page - 1) / page * page;
@@ -123,14 +123,13 @@ Status StoredTimeline::load(std::string_view run_name) {
     PIPER_TRY(m_impl->readNotes(run));
     m_header = std::move(run.header);
     PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(run.id));
-    std::vector<StepWindows> steps;
-    bool with_records = false;
-    for (const SourceRow& source : sources) {
-        PIPER_TRY(loadRank(source));
-        PIPER_TRY(m_impl->readSteps(source, steps.emplace_back()));
-        with_records = with_records || !m_header.ranks.back().steps.empty();
-    }
-    setSteps(with_records ? stepWindows(m_header) : steps);
+    for (const SourceRow& source : sources) PIPER_TRY(loadRank(source));
+    std::vector<StepWindows> steps = stepWindows(m_header);
+    const auto empty = [](const StepWindows& own) { return own.empty(); };
+    if (std::all_of(steps.begin(), steps.end(), empty))  // no records: by the events
+        for (std::size_t r = 0; r < steps.size(); ++r)
+            PIPER_TRY(m_impl->readSteps(sources[r], steps[r]));
+    setSteps(steps);
     return {};
 }
 
@@ -187,6 +186,7 @@ void StoredTimeline::addRow(StoredRow row) {
     if (lane < 0) return;
     row.begin_ns = clampTime(row.begin_ns);
     row.end_ns = clampTime(row.end_ns);
+    row.levels &= (std::int64_t{1} << kMostLevels) - 1;
     if (row.hasChunks()) row.span_ns = std::clamp<std::int64_t>(row.span_ns, 0, kLargestTime);
     const std::size_t rank = m_clocks.size() - 1;
     m_rows.push_back({rank, static_cast<Lane>(lane), static_cast<std::int32_t>(row.track),
@@ -418,6 +418,7 @@ void StoredTimeline::addShare(std::size_t rank, const Part& part, TimeWindow win
 
 Status StoredTimeline::findOnRow(const EventQuery& query, std::size_t row, LabelMatcher& matcher,
                                  std::optional<FoundEvent>& best) {
+    if (!m_stored[row].hasChunks()) return {};
     const std::size_t rank = m_rows[row].rank;
     std::vector<Part> parts;
     const bool picky = !query.text.empty() || query.least_ns > 0;

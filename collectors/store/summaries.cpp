@@ -184,7 +184,7 @@ Status Workspace::Impl::buildSummaries(const SourceRow& source) {
         if (!std::is_sorted(part.events.begin(), part.events.end(), startsBefore))
             std::stable_sort(part.events.begin(), part.events.end(), startsBefore);
         PIPER_TRY(insertSummary(source.id, part.events, false));
-        for (const Event& e : part.events) widen(steps, e);
+        widen(steps, part.events);
     }
     return insertSteps(source.id, steps);
 }

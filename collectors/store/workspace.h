@@ -69,7 +69,7 @@ public:
     /// The same as a digest: its summary and its samples, what its events sum up to by step, and of
     /// events those of short rows only. A rank without long rows, or that completed no step, is
     /// added whole.
-    Result<std::int64_t> addDigestRank(std::int64_t run_id, const RankTimeline& rank);
+    Result<std::int64_t> addDigestRank(std::int64_t run_id, RankTimeline rank);
     /// Puts a whole rank in the place of what the run holds of that rank.
     /// Errors: NotFound when it holds none.
     Status replaceRank(std::string_view run_name, const RankTimeline& rank);

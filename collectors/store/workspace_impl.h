@@ -139,13 +139,6 @@ using RowKey = std::tuple<Lane, std::int32_t, std::uint16_t>;
 [[nodiscard]] inline RowKey rowKeyOf(const Event& e) {
     return {e.lane, e.track, e.sub_lane};
 }
-struct ChunkKey;
-/// Adds a chunk with a statement of kInsertChunk.
-[[nodiscard]] Status insertChunk(const sqlite::Database& database, sqlite::Statement& insert,
-                                 const ChunkKey& key, std::string_view data);
-inline constexpr std::string_view kInsertChunk =
-    "INSERT INTO chunk(source_id,stream,lane,track,sub_lane,begin_ns,end_ns,count,checksum,data) "
-    "VALUES(?,?,?,?,?,?,?,?,?,?)";
 /// What a chunk's checksum covers.
 struct ChunkKey {
     std::int64_t source = 0, stream = 0, lane = -1, track = -1, sub_lane = 0;
@@ -157,5 +150,11 @@ struct ChunkKey {
     [[nodiscard]] static bool read(const sqlite::Statement& row, std::int64_t source,
                                    ChunkKey& out);
 };
+/// Adds a chunk with a statement of kInsertChunk.
+[[nodiscard]] Status insertChunk(const sqlite::Database& database, sqlite::Statement& insert,
+                                 const ChunkKey& key, std::string_view data);
+inline constexpr std::string_view kInsertChunk =
+    "INSERT INTO chunk(source_id,stream,lane,track,sub_lane,begin_ns,end_ns,count,checksum,data) "
+    "VALUES(?,?,?,?,?,?,?,?,?,?)";
 
 }  // namespace piper

@@ -211,7 +211,7 @@ Status Workspace::Impl::insertRecords(std::int64_t rank_id, const RankTimeline& 
         summed.erase(rank_id);
     } else {
         StepWindows steps;
-        for (const Event& e : records.events) widen(steps, e);
+        widen(steps, records.events);
         PIPER_TRY(insertSteps(rank_id, steps));
         summed.insert(rank_id);
     }

@@ -6,21 +6,10 @@
 #include <numeric>
 #include <set>
 
+#include "core/run/memory_moments.h"
+
 namespace piper {
 namespace {
-
-/// Calls `visit(moment, terms)` after all samples of each moment have taken effect; moments count
-/// from 0.
-template <class Visit>
-void eachMoment(const std::vector<MemorySample>& sorted, Visit visit) {
-    std::array<std::int64_t, kNumMemoryTerms> now{};
-    std::size_t moment = 0;
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-        now[static_cast<std::size_t>(sorted[i].term)] = sorted[i].bytes;
-        if (i + 1 < sorted.size() && sorted[i + 1].time_ns == sorted[i].time_ns) continue;
-        visit(moment++, sorted[i].time_ns, now);
-    }
-}
 
 struct Highest {
     std::size_t moment = 0;
@@ -36,11 +25,8 @@ struct Highest {
 
 std::vector<MemorySample> coarseMemory(const std::vector<MemorySample>& samples,
                                        std::size_t stretches) {
-    std::vector<MemorySample> sorted = samples;
-    std::stable_sort(
-        sorted.begin(), sorted.end(),
-        [](const MemorySample& a, const MemorySample& b) { return a.time_ns < b.time_ns; });
-    if (sorted.size() <= 2 * stretches) return samples;
+    if (samples.empty() || samples.size() <= 2 * stretches) return samples;
+    const std::vector<MemorySample> sorted = sortedByTime(samples);
     const double begin = static_cast<double>(sorted.front().time_ns);
     const double length = static_cast<double>(sorted.back().time_ns) - begin;
     std::set<std::size_t> kept = {0};

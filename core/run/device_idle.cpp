@@ -2,7 +2,6 @@
 #include "core/run/device_idle.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "core/run/merged_length.h"
 
@@ -48,18 +47,17 @@ DeviceIdle deviceIdle(std::span<const DevicePiece> pieces) {
     out.pieces = std::ssize(pieces);
     out.pieces_with_launch = std::count_if(
         pieces.begin(), pieces.end(), [](const DevicePiece& p) { return p.launched.has_value(); });
-    const auto compute =
-        mergedWhere(pieces, [](const DevicePiece& p) { return p.kernel && !p.communication; });
-    const auto kernels = mergedWhere(pieces, [](const DevicePiece& p) { return p.kernel; });
-    const auto busy = mergedWhere(pieces, [](const DevicePiece&) { return true; });
+    const auto length = [&](auto wanted) { return mergedLength(mergedWhere(pieces, wanted)); };
+    const std::int64_t kernels_ns = length([](const DevicePiece& p) { return p.kernel; });
+    const std::int64_t busy_ns = length([](const DevicePiece&) { return true; });
     std::int64_t last = pieces.front().end;
     for (const DevicePiece& p : pieces) last = std::max(last, p.end);
     out.span_ns = last - pieces.front().begin;
-    out.compute_ns = mergedLength(compute);
-    out.waiting_communication_ns = mergedLength(kernels) - out.compute_ns;
-    out.copying_ns = mergedLength(busy) - mergedLength(kernels);
+    out.compute_ns = length([](const DevicePiece& p) { return p.kernel && !p.communication; });
+    out.waiting_communication_ns = kernels_ns - out.compute_ns;
+    out.copying_ns = busy_ns - kernels_ns;
     out.waiting_launch_ns = waitedForLaunches(pieces);
-    out.unknown_ns = out.span_ns - mergedLength(busy) - out.waiting_launch_ns;
+    out.unknown_ns = out.span_ns - busy_ns - out.waiting_launch_ns;
     return out;
 }
 

@@ -111,9 +111,7 @@ void DeviceAccumulator::addDevice(Device& device, DeviceStatistics& out) {
     });
     const auto isKernel = [](const Work& w) { return w.category == EventCategory::Kernel; };
     std::map<std::int32_t, std::int64_t> latest;
-    std::int64_t last = work.front().end;
     for (const Work& w : work) {
-        last = std::max(last, w.end);
         if (!isKernel(w)) {
             const bool copy = w.category == EventCategory::Memcpy;
             ++(copy ? out.memcpy : out.memset);
@@ -126,12 +124,12 @@ void DeviceAccumulator::addDevice(Device& device, DeviceStatistics& out) {
         out.same_stream_overlaps += !fresh && w.begin < it->second ? 1 : 0;
         it->second = std::max(it->second, w.end);
     }
-    addIdle(work, out.idle);
-    const auto busy = mergedWhere(work, [](const Work&) { return true; });
-    const std::int64_t busy_ns = mergedLength(busy);
-    out.busy_union_ns += busy_ns;
-    out.idle_in_span_ns += last - work.front().begin - busy_ns;
-    out.kernel_union_ns += mergedLength(mergedWhere(work, isKernel));
+    const DeviceIdle idle = deviceIdle(piecesOf(work));
+    const std::int64_t idle_ns = idle.waiting_launch_ns + idle.unknown_ns;
+    out.busy_union_ns += idle.span_ns - idle_ns;
+    out.idle_in_span_ns += idle_ns;
+    out.kernel_union_ns += idle.compute_ns + idle.waiting_communication_ns;
+    out.idle.add(idle);
 }
 
 /// The first end of a call with the work's correlation; a driver's call within one of the runtime
@@ -140,13 +138,12 @@ std::optional<std::int64_t> DeviceAccumulator::launchOf(const Work& w) const {
     if (w.correlation < 0) return std::nullopt;
     const Launch wanted{w.rank, w.correlation, std::numeric_limits<std::int64_t>::min()};
     const auto found = std::lower_bound(m_launches.begin(), m_launches.end(), wanted);
-    const bool is =
-        found != m_launches.end() && found->rank == w.rank && found->correlation == w.correlation;
-    if (!is) return std::nullopt;
+    if (found == m_launches.end() || found->rank != w.rank || found->correlation != w.correlation)
+        return std::nullopt;
     return found->end;
 }
 
-void DeviceAccumulator::addIdle(const std::vector<Work>& work, DeviceIdle& out) const {
+std::vector<DevicePiece> DeviceAccumulator::piecesOf(const std::vector<Work>& work) const {
     std::vector<DevicePiece> pieces;
     pieces.reserve(work.size());
     for (const Work& w : work) {
@@ -155,7 +152,7 @@ void DeviceAccumulator::addIdle(const std::vector<Work>& work, DeviceIdle& out) 
                           kernel && m_communication[static_cast<std::size_t>(w.name)],
                           launchOf(w)});
     }
-    out.add(deviceIdle(pieces));
+    return pieces;
 }
 
 /// Communication by one rule on one device: its union and how much of it lies under other kernels.

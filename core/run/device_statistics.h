@@ -91,7 +91,7 @@ private:
     void addNames(DeviceStatistics& out);
     void addDevice(Device& device, DeviceStatistics& out);
     [[nodiscard]] std::optional<std::int64_t> launchOf(const Work& w) const;
-    void addIdle(const std::vector<Work>& work, DeviceIdle& out) const;
+    [[nodiscard]] std::vector<DevicePiece> piecesOf(const std::vector<Work>& work) const;
     void addOverlap(const Device& device, const std::vector<bool>& rule, KernelTotal& total,
                     std::int64_t& covered_ns) const;
     void addRankTime(const Device& device, std::int32_t number, RankDeviceTime& rank) const;

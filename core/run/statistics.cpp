@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/run/memory_moments.h"
 #include "core/run/merged_length.h"
 #include "core/run/step_windows.h"
 
@@ -165,24 +166,16 @@ void summariseSteps(const std::vector<RankTime>& ranks, RunStatistics& out) {
 
 using TermBytes = std::array<std::int64_t, kNumMemoryTerms>;
 
-/// Samples of one moment take effect together: a transfer between two terms is no peak.
 void addMemory(const RankTimeline& rank, RunStatistics& out) {
-    std::vector<MemorySample> samples = rank.memory;
-    std::stable_sort(
-        samples.begin(), samples.end(),
-        [](const MemorySample& a, const MemorySample& b) { return a.time_ns < b.time_ns; });
-    TermBytes now{}, peak{}, at_peak{};
+    TermBytes peak{}, at_peak{};
     std::int64_t peak_bytes = 0;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-        const auto term = static_cast<std::size_t>(samples[i].term);
-        now[term] = samples[i].bytes;
-        if (i + 1 < samples.size() && samples[i + 1].time_ns == samples[i].time_ns) continue;
+    eachMoment(sortedByTime(rank.memory), [&](std::size_t, std::int64_t, const TermBytes& now) {
         for (std::size_t t = 0; t < kNumMemoryTerms; ++t) peak[t] = std::max(peak[t], now[t]);
         const std::int64_t total = std::accumulate(now.begin(), now.end(), std::int64_t{0});
-        if (total <= peak_bytes) continue;
+        if (total <= peak_bytes) return;
         peak_bytes = total;
         at_peak = now;
-    }
+    });
     out.rank_peak_by_term.push_back(peak);
     out.rank_at_peak.push_back(at_peak);
     out.rank_peak_bytes.push_back(peak_bytes);

@@ -34,7 +34,7 @@ struct RunStatistics {
     StepBreakdown breakdown;
     std::array<PhaseTotal, kNumPhases> phases{};                  ///< summed over ranks and steps
     std::vector<std::array<PhaseTotal, kNumPhases>> rank_phases;  ///< [ranks]
-    std::vector<std::int64_t> rank_busy_ns;  ///< [ranks] union of its events in counted steps
+    std::vector<std::int64_t> rank_busy_ns;  ///< [ranks] sum over counted steps of their unions
     std::vector<std::array<std::int64_t, kNumMemoryTerms>>
         rank_peak_by_term;  ///< own peak of each term
     std::vector<std::array<std::int64_t, kNumMemoryTerms>>

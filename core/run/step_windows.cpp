@@ -4,31 +4,32 @@
 #include <algorithm>
 
 namespace piper {
-namespace {
 
-StepWindows windowsOf(const RankTimeline& rank, bool from_records) {
-    StepWindows windows;
-    if (from_records) {
-        for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
-        return windows;
+void widen(StepWindows& windows, std::span<const Event> events) {
+    for (const Event& e : events) {
+        const auto it = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()}).first;
+        it->second.begin = std::min(it->second.begin, e.start_ns);
+        it->second.end = std::max(it->second.end, e.end_ns());
     }
-    for (const Event& e : rank.events) widen(windows, e);
-    return windows;
 }
 
-}  // namespace
-
-void widen(StepWindows& windows, const Event& e) {
-    Interval& window = windows.try_emplace(e.step, Interval{e.start_ns, e.end_ns()}).first->second;
-    window.begin = std::min(window.begin, e.start_ns);
-    window.end = std::max(window.end, e.end_ns());
+StepWindows recordedSteps(const RankTimeline& rank) {
+    StepWindows windows;
+    for (const StepRecord& s : rank.steps) windows[s.step] = {s.start_ns, s.end_ns};
+    return windows;
 }
 
 std::vector<StepWindows> stepWindows(const Run& run) {
     const bool from_records = std::any_of(run.ranks.begin(), run.ranks.end(),
                                           [](const RankTimeline& r) { return !r.steps.empty(); });
     std::vector<StepWindows> windows;
-    for (const RankTimeline& rank : run.ranks) windows.push_back(windowsOf(rank, from_records));
+    for (const RankTimeline& rank : run.ranks) {
+        StepWindows& own = windows.emplace_back();
+        if (from_records)
+            own = recordedSteps(rank);
+        else
+            widen(own, rank.events);
+    }
     return windows;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "core/run/run.h"
@@ -12,8 +13,10 @@ namespace piper {
 /// When a rank was in which step, on its own clock.
 using StepWindows = std::map<std::int32_t, Interval>;
 
-/// Widens the window of the event's step, or begins it.
-void widen(StepWindows& windows, const Event& e);
+/// Widens the windows of the events' steps, or begins them.
+void widen(StepWindows& windows, std::span<const Event> events);
+/// By the rank's step records.
+[[nodiscard]] StepWindows recordedSteps(const RankTimeline& rank);
 
 /// [rank]: by the step records where any rank has some, else from first to last event.
 [[nodiscard]] std::vector<StepWindows> stepWindows(const Run& run);

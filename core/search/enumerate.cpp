@@ -29,27 +29,33 @@ Status checkFixed(const SearchSpace& space) {
 
 namespace {
 
-void addSavings(const SearchChoices& choices, SearchPoint point, std::vector<Plan>& out) {
+void forEachSaving(const SearchChoices& choices, SearchPoint point,
+                   const std::function<void(const SearchPoint&)>& take) {
     for (const int zero_stage : choices.zeroStages())
         for (const bool offload : choices.offloads())
             for (std::uint32_t r = 0; r < choices.recomputes().size(); ++r) {
                 point.saving = {r, 0, zero_stage, offload};
                 for (const std::int64_t layers : choices.recomputedLayers(point)) {
                     point.saving.recomputed_layers = layers;
-                    out.push_back(choices.plan(point));
+                    take(point);
                 }
             }
 }
 
 }  // namespace
 
-std::vector<Plan> enumeratePlans(const SearchSpace& space) {
-    const SearchChoices choices(space);
-    std::vector<Plan> out;
+void forEachPoint(const SearchChoices& choices,
+                  const std::function<void(const SearchPoint&)>& take) {
     for (const SearchCore& core : choices.cores())
         for (const PipelineChoice& pipeline : choices.pipelines(core))
             for (const AllToAllChoice& exchange : choices.exchanges(core, pipeline))
-                addSavings(choices, {core, pipeline, exchange, {}}, out);
+                forEachSaving(choices, {core, pipeline, exchange, {}}, take);
+}
+
+std::vector<Plan> enumeratePlans(const SearchSpace& space) {
+    const SearchChoices choices(space);
+    std::vector<Plan> out;
+    forEachPoint(choices, [&](const SearchPoint& point) { out.push_back(choices.plan(point)); });
     return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,17 @@
 
 namespace piper {
 
+class SearchChoices;
+struct SearchPoint;
+
 /// Keys of SearchSpace::fixed.
 [[nodiscard]] const std::vector<std::string_view>& searchKeys();
 /// Errors: InvalidInput names the key, the nearest known one and all known ones.
 [[nodiscard]] Status checkFixed(const SearchSpace& space);
+
+/// Every combination of the choices, also those that break a rule or do not fit.
+void forEachPoint(const SearchChoices& choices,
+                  const std::function<void(const SearchPoint&)>& take);
 
 /// Every plan of the space, also those that break a rule or do not fit: what searchPlans answers
 /// without looking at all of them. For small spaces.

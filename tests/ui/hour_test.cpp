@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
-#include <QComboBox>
 #include <QDropEvent>
 #include <QElapsedTimer>
 #include <QFile>
@@ -24,8 +23,6 @@
 #include "tests/ui/window_fixture.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/command_palette.h"
-#include "ui/views/compare_page.h"
-#include "ui/views/explore_page.h"
 #include "ui/views/export_page.h"
 #include "ui/views/knob_control.h"
 #include "ui/views/plan_page.h"

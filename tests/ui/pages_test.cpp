@@ -31,7 +31,20 @@
 namespace piper::ui {
 namespace {
 
-class Pages : public test::WindowTest {};
+class Pages : public test::WindowTest {
+protected:
+    /// Leaves the window on Explore.
+    void searchAround(const Plan& plan) {
+        open(plan);
+        m_window->showPage(PageId::Explore);
+        QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
+        ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    }
+    QTableView* showHeatMap() {
+        child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(1);
+        return child<QTableView>(PageId::Explore, "heat");
+    }
+};
 
 TEST_F(Pages, EachShowsSomethingOfTheRightSize) {
     open(test::clusterPlan());
@@ -61,10 +74,7 @@ TEST_F(Pages, TheSessionShowsFactsOfThisMachine) {
 }
 
 TEST_F(Pages, ASearchRanksPlansAndADoubleClickPutsTheSlidersThere) {
-    open(test::clusterPlan());
-    m_window->showPage(PageId::Explore);
-    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
-    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    ASSERT_NO_FATAL_FAILURE(searchAround(test::clusterPlan()));
     RankedPlansModel& plans = m_workbench->search.plans();
     ASSERT_GT(plans.rowCount(), 3) << m_workbench->search.status().toStdString();
     for (int row = 1; row < plans.rowCount(); ++row)
@@ -78,10 +88,7 @@ TEST_F(Pages, ASearchRanksPlansAndADoubleClickPutsTheSlidersThere) {
 }
 
 TEST_F(Pages, TableAndPlotShowTheSamePlans) {
-    open(test::clusterPlan());
-    m_window->showPage(PageId::Explore);
-    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
-    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
+    ASSERT_NO_FATAL_FAILURE(searchAround(test::clusterPlan()));
     auto* table = child<QTableView>(PageId::Explore, "plans");
     auto* plot = pageAs<ExplorePage>(PageId::Explore)->findChild<PlansPlot*>();
     ASSERT_NE(plot, nullptr);
@@ -111,12 +118,8 @@ TEST_F(Pages, TableAndPlotShowTheSamePlans) {
 }
 
 TEST_F(Pages, AHeatMapCellPutsTheSlidersThereOrSaysWhyNot) {
-    open(test::clusterPlan());
-    m_window->showPage(PageId::Explore);
-    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
-    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
-    child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(1);
-    auto* heat = child<QTableView>(PageId::Explore, "heat");
+    ASSERT_NO_FATAL_FAILURE(searchAround(test::clusterPlan()));
+    auto* heat = showHeatMap();
     ASSERT_TRUE(waitFor([&] { return heat->isVisible(); }));
     heat->setFocus();
     const QModelIndex best = heat->currentIndex();
@@ -274,13 +277,9 @@ TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {
 }
 
 TEST_F(Pages, TheHeatMapHasTheWidthOfItsTableWhateverCameFirst) {
-    open(test::clusterPlan());
-    m_window->showPage(PageId::Explore);
     // The cells come while the table is behind another tab and has no width of its own yet.
-    QTest::mouseClick(child<QPushButton>(PageId::Explore, "search"), Qt::LeftButton);
-    ASSERT_TRUE(waitFor([&] { return !m_workbench->search.running(); }));
-    child<QTabWidget>(PageId::Explore, "explore.tabs")->setCurrentIndex(1);
-    auto* heat = child<QTableView>(PageId::Explore, "heat");
+    ASSERT_NO_FATAL_FAILURE(searchAround(test::clusterPlan()));
+    auto* heat = showHeatMap();
     ASSERT_TRUE(settled());
     EXPECT_EQ(heat->horizontalHeader()->length(), heat->viewport()->width());
     m_window->resize(m_window->width() - 300, m_window->height());

@@ -190,7 +190,8 @@ void WholePath::launchAndWatch() {
     QObject::connect(&runs(), &RunsViewModel::runEnded,
                      [this](const QString& run) { m_run = run; });
     std::vector<int> steps;
-    QObject::connect(&runs(), &RunsViewModel::changed, [this, &steps] {
+    const QObject listening;
+    QObject::connect(&runs(), &RunsViewModel::changed, &listening, [this, &steps] {
         if (runs().running() && (steps.empty() || steps.back() != runs().progress().step))
             steps.push_back(runs().progress().step);
     });

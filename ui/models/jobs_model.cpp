@@ -118,33 +118,31 @@ void JobsModel::cancel(int row) {
 }
 
 void JobsModel::fetch(int row, const QString& workspace) {
-    const JobSummary& job = m_jobs[static_cast<std::size_t>(row)];
-    const std::string& directory = job.directory;
     const std::shared_ptr<Session> session = m_sessions.current().session();
+    if (session == nullptr) return;
+    const JobSummary& job = m_jobs[static_cast<std::size_t>(row)];
     // The digest first: the run shows within seconds, its events follow.
-    const bool digest = session != nullptr && !session->connection().isLocal();
-    fetch({directory, jobName(directory), workspace, digest && isFinal(job.status.state)});
+    const bool digest = !session->connection().isLocal() && isFinal(job.status.state);
+    fetch({session, job.directory, jobName(job.directory), workspace, digest});
 }
 
 void JobsModel::fetch(const Fetch& what) {
-    const std::shared_ptr<Session> session = m_sessions.current().session();
-    if (session == nullptr) return;
     const QString name = text(jobName(what.directory));
     setStatus((what.digest ? QStringLiteral("Fetching the digest of %1…")
                            : QStringLiteral("Fetching the events of %1…"))
                   .arg(name));
-    m_executor.submit(
-        QStringLiteral("job.fetch:") + text(what.directory), Executor::Lane::Network,
-        [session, what, this](const Executor::Context& context) -> Executor::OnWindow {
-            const auto collect = [&]() -> Result<StoredRun> {
-                PIPER_ASSIGN(PlanRun run, PlanRun::attach(session->connection(), what.directory));
-                const CollectOptions options{progressOf(what, context), context.stop};
-                const std::string path = what.workspace.toStdString();
-                return what.digest ? run.collectDigest(path, what.run, options)
-                                   : run.collect(path, what.run, options);
-            };
-            return [stored = collect(), what, this] { take(stored, what); };
-        });
+    m_executor.submit(QStringLiteral("job.fetch:") + text(what.directory), Executor::Lane::Network,
+                      [what, this](const Executor::Context& context) -> Executor::OnWindow {
+                          const auto collect = [&]() -> Result<StoredRun> {
+                              PIPER_ASSIGN(PlanRun run, PlanRun::attach(what.session->connection(),
+                                                                        what.directory));
+                              const CollectOptions options{progressOf(what, context), context.stop};
+                              const std::string path = what.workspace.toStdString();
+                              return what.digest ? run.collectDigest(path, what.run, options)
+                                                 : run.collect(path, what.run, options);
+                          };
+                          return [stored = collect(), what, this] { take(stored, what); };
+                      });
 }
 
 TransferProgress JobsModel::progressOf(const Fetch& what, const Executor::Context& context) {
@@ -172,7 +170,8 @@ void JobsModel::take(const Result<StoredRun>& stored, Fetch what) {
     }
     setStatus(QStringLiteral("Fetched as run ‘%1’.").arg(text(stored->measured)));
     Q_EMIT fetched(what.workspace, text(stored->measured));
-    if (stored->digests > 0) fetch({what.directory, stored->measured, what.workspace, false});
+    if (stored->digests > 0)
+        fetch({what.session, what.directory, stored->measured, what.workspace, false});
 }
 
 QString JobsModel::cell(int row, int column) const {

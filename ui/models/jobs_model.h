@@ -49,6 +49,7 @@ Q_SIGNALS:
 
 private:
     struct Fetch {
+        std::shared_ptr<Session> session;  ///< of the host that has the job
         std::string directory;
         std::string run;  ///< its name in the workspace
         QString workspace;

@@ -68,8 +68,8 @@ private:
 /// As exported files and questions call a column: "step_seconds", "micro_batch_size".
 [[nodiscard]] const char* columnKey(RankedPlans::Column column);
 
-/// Rows 0 to keys.size() - 1 by their keys; of equal ones the first stays first. `key` is asked
-/// once a row.
+/// Rows 0 to rows - 1 by their keys; of equal ones the first stays first. `key` is asked once a
+/// row.
 template <class Key>
 std::vector<int> rowsSortedBy(std::size_t rows, const Key& key, bool descending) {
     std::vector<std::pair<double, int>> keyed(rows);

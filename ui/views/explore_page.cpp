@@ -188,8 +188,10 @@ QWidget* ExplorePage::makeReasons() {
 
 /// Table and plot show the same plans and the same current one.
 void ExplorePage::connectPlot() {
-    connect(&m_workbench.search.plans(), &QAbstractItemModel::modelReset, this,
-            &ExplorePage::takePlans);
+    RankedPlansModel& plans = m_workbench.search.plans();
+    // The filter is the first to take other plans and asks for the chosen one.
+    connect(&plans, &QAbstractItemModel::modelAboutToBeReset, this, [this] { m_chosen = -1; });
+    connect(&plans, &QAbstractItemModel::modelReset, this, &ExplorePage::takePlans);
     connect(m_filter, &PlansFilterModel::shownChanged, this, [this] {
         m_plot->setShown(m_filter->shownRows());
         showRow(m_chosen);
@@ -221,8 +223,8 @@ void ExplorePage::applyFilter() {
 }
 
 void ExplorePage::takePlans() {
-    m_chosen = -1;
     m_plot->setPlans(m_workbench.search.plans().sharedPlans());
+    m_plot->setShown(m_filter->shownRows());
 }
 
 QWidget* ExplorePage::makeControls() {
