@@ -243,7 +243,7 @@ TEST_F(Pages, TheFirstStartShowsARecordedRunBesideItsPrediction) {
     app::openOwnRuns(*m_workbench, example);
     ASSERT_TRUE(waitFor([&] { return m_workbench->pair.comparison() != nullptr; }))
         << m_workbench->pair.status().toStdString();
-    ASSERT_EQ(m_workbench->runs.history().rowCount(), 2);
+    ASSERT_EQ(m_workbench->runs.history().rowCount(), 3);
     EXPECT_EQ(m_workbench->runs.workspace().toStdString(), own.string());
     const ComparedRuns compared = m_workbench->pair.compared();
     for (const ComparisonRow& flops :
@@ -256,12 +256,12 @@ TEST_F(Pages, TheFirstStartShowsARecordedRunBesideItsPrediction) {
     ASSERT_TRUE(file.ok()) << file.error().text();
     EXPECT_TRUE(file->check()->empty());
     // From then on the file is the user's.
-    ASSERT_TRUE(file->removeRun("modelled").ok());
+    ASSERT_TRUE(file->removeRun("modelled routed").ok());
     ASSERT_TRUE(file->close().ok());
     const Result<bool> again = app::startOwnRuns(example, own);
     ASSERT_TRUE(again.ok()) << again.error().text();
     EXPECT_FALSE(*again);
-    EXPECT_EQ(m_library.list(QString::fromStdString(own.string()))->size(), 1U);
+    EXPECT_EQ(m_library.list(QString::fromStdString(own.string()))->size(), 2U);
 }
 
 TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {
