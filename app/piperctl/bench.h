@@ -24,6 +24,7 @@ struct BenchOptions {
     std::string session = "local";
     std::int64_t bytes = 1'000'000'000;
     std::int64_t pairs = 5;
+    bool quick = false;
 };
 
 /// Collectives: published times against the model, or the roofs of a cluster's links.
@@ -42,5 +43,8 @@ struct BenchOptions {
 
 /// Strategies a second on Calculon's own enumeration, and whole searches.
 [[nodiscard]] Outcome benchSearch(const BenchOptions& options, bool json);
+
+/// The worker's expert phase, step and collecting on one thread of a session's machine.
+[[nodiscard]] Outcome benchWorker(const BenchOptions& options, bool json);
 
 }  // namespace piper::app

@@ -12,7 +12,12 @@ ParsedOptions parseOptions(int argc, char** argv) {
                  "piper-worker"};
     CLI::Option* calibrate = app.add_option("--calibrate", o.calibrate,
                                             "measure this machine into a cluster FILE and end");
-    app.add_flag("--quick", o.quick, "fewer shapes and repetitions")->needs(calibrate);
+    CLI::Option* bench = app.add_option(
+        "--bench", o.bench,
+        "time experts, a step and collecting on one thread beside their limits, into a JSON FILE, "
+        "and end");
+    bench->excludes(calibrate);
+    app.add_flag("--quick", o.quick, "fewer shapes and repetitions");
     app.add_option("--digest", o.digest,
                    "write digest.piper in this job directory, what its ranks recorded without most "
                    "events, and end");
@@ -44,8 +49,11 @@ ParsedOptions parseOptions(int argc, char** argv) {
                    "after the last step");
     app.add_option("--resume", o.resume, "go on from a checkpoint, or the newest of a folder");
     app.final_callback([&o] {
-        if (o.calibrate.empty() && o.digest.empty() && (o.plan.empty() || o.job.empty()))
-            throw CLI::RequiredError("--plan and --job (or --calibrate, or --digest)");
+        const bool trains = o.calibrate.empty() && o.digest.empty() && o.bench.empty();
+        if (trains && (o.plan.empty() || o.job.empty()))
+            throw CLI::RequiredError("--plan and --job (or --calibrate, --bench or --digest)");
+        if (o.quick && o.calibrate.empty() && o.bench.empty())
+            throw CLI::RequiresError("--quick", "--calibrate or --bench");
     });
     app::completeCommandLine(app);
     parsed.exit_status = app::readCommandLine(app, argc, argv);

@@ -18,6 +18,7 @@ struct WorkerOptions {
     std::optional<std::int64_t> memory_limit_bytes;
     double learning_rate = 1e-3;
     std::string calibrate;  ///< measure into this cluster file instead of training
+    std::string bench;      ///< time the worker itself into this file instead of training
     bool quick = false;
     std::string digest;  ///< write the digest of this job directory instead of training
     std::string backend = "cpu";

@@ -1,62 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/worker/step_calibration.h"
 
-#include <chrono>
 #include <cmath>
 #include <map>
 
+#include "app/worker/small_training.h"
 #include "core/base/sample.h"
 #include "core/cost/cost.h"
 #include "core/resources/work.h"
-#include "core/schedule/schedule.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/ops/counter_random.h"
-#include "kernels/pipeline/training.h"
 
 namespace piper {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 2;
-
-struct Shape {
-    std::int64_t hidden = 0, heads = 0, ffn = 0, seq_len = 0;
-};
-
-Plan referencePlan(const ClusterSpec& cluster, const Shape& shape) {
-    Plan plan;
-    ModelSpec& model = plan.model;
-    model.name = "calibration";
-    model.model_type = "piper";
-    model.hidden_size = shape.hidden;
-    model.num_layers = 3;
-    model.layers.assign(3, LayerKind::Moe);
-    model.vocab_size = ByteDataset::kVocabSize;
-    model.max_position_embeddings = shape.seq_len;
-    model.attention.num_heads = shape.heads;
-    model.attention.num_kv_heads = shape.heads / 2;
-    model.attention.head_dim = shape.hidden / shape.heads;
-    model.moe.emplace();
-    model.moe->num_experts = 8;
-    model.moe->router_topk = 2;
-    model.moe->moe_ffn_hidden_size = shape.ffn;
-    plan.cluster = cluster;
-    plan.layout.dp = cluster.devices_per_node;
-    plan.precision = Precision::Fp32;
-    plan.micro_batch_size = 2;
-    plan.global_batch_size = 4 * plan.layout.dp;
-    plan.seq_len = shape.seq_len;
-    return plan;
-}
-
-/// Text of an alphabet in which some letters are rare, so that routing is neither even nor fixed.
-Result<ByteDataset> someText(std::int64_t seq_len) {
-    std::vector<std::uint8_t> bytes(1 << 16);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        const std::uint64_t dice = mixBits(i);
-        bytes[i] = static_cast<std::uint8_t>('a' + (dice & 31 & (dice >> 8)));
-    }
-    return ByteDataset::fromBytes(std::move(bytes), seq_len, 1);
-}
 
 struct OperationName {
     Phase phase;
@@ -103,23 +59,11 @@ double medianRatio(const std::vector<TwoTimes>& steps) {
     return ratios.empty() ? 1.0 : median(std::move(ratios));
 }
 
-Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster, const Shape& shape,
-                               std::int64_t steps) {
-    const Plan plan = referencePlan(cluster, shape);
-    PIPER_ASSIGN(const Schedule schedule, buildSchedule(plan));
-    PIPER_ASSIGN(const ByteDataset data, someText(plan.seq_len));
-    TaggedAllocator allocator(hostMemory(), std::nullopt);
-    PIPER_ASSIGN(const std::unique_ptr<Backend> backend, makeCpuBackend(allocator));
+Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster,
+                               const SmallShape& shape, std::int64_t steps) {
+    const Plan plan = replicas(cluster, shape);
     MemoryRecorder recorder;
-    ProgramRunner::Hooks hooks;
-    hooks.clock = [] {
-        return std::chrono::duration_cast<std::chrono::nanoseconds>(
-                   std::chrono::steady_clock::now().time_since_epoch())
-            .count();
-    };
-    TrainingOptions options;
-    options.steps = kWarmUpSteps + steps;
-    PIPER_TRY(train({plan, schedule, transport, *backend, recorder, data, hooks, {}}, options));
+    PIPER_TRY(trainReplicas(transport, plan, recorder, kWarmUpSteps + steps));
     return secondsByStep(plan, recorder.timeline(), steps);
 }
 
@@ -127,10 +71,10 @@ Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster,
 
 Result<std::vector<OperationPoint>> calibrateSteps(Transport& transport, const ClusterSpec& cluster,
                                                    bool quick) {
-    std::vector<Shape> shapes{{224, 14, 320, 160}};
+    std::vector<SmallShape> shapes{{224, 14, 320, 160}};
     if (!quick) shapes.push_back({384, 6, 384, 128});
     std::map<OperationName, std::vector<double>> ratios;
-    for (const Shape& shape : shapes) {
+    for (const SmallShape& shape : shapes) {
         PIPER_ASSIGN(const StepSeconds seconds,
                      trainShape(transport, cluster, shape, quick ? 4 : 8));
         for (const auto& [name, times] : seconds) ratios[name].push_back(medianRatio(times));

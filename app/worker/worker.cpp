@@ -7,10 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
-#include <sstream>
 
 #include "app/files/files.h"
+#include "app/worker/bench_worker.h"
 #include "app/worker/calibrate.h"
 #include "app/worker/interruption.h"
 #include "app/worker/signals.h"
@@ -71,6 +70,7 @@ public:
     int run() {
         Status status = startTransport();
         if (status.ok() && !m_options.calibrate.empty()) return finish(calibrate());
+        if (status.ok() && !m_options.bench.empty()) return finish(bench());
         if (status.ok()) status = prepare();
         if (status.ok()) status = trainAll();
         return finish(status);
@@ -96,11 +96,16 @@ private:
         PIPER_ASSIGN(const ClusterSpec cluster,
                      calibrateMachine(*m_transport, m_options.quick, isoNow()));
         if (rank() != 0) return {};
-        std::ofstream out(m_options.calibrate, std::ios::trunc);
-        out << writeCluster(cluster).dump(2) << "\n";
-        out.close();
-        if (out) return {};
-        return fail(ErrorCode::Io, "cannot write {}", m_options.calibrate);
+        return app::writeTextFile(m_options.calibrate, writeCluster(cluster).dump(2) + "\n");
+    }
+
+    Status bench() {
+        const std::string records = m_options.bench + ".records";
+        const Result<Json> measured = benchWorker(*m_transport, records, m_options.quick);
+        std::error_code ignored;
+        std::filesystem::remove_all(records, ignored);
+        if (!measured.ok()) return measured.error();
+        return app::writeTextFile(m_options.bench, measured->dump(2) + "\n");
     }
 
     /// One line that says why a rank asked for CUDA computes on the processor all the same.

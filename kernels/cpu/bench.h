@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -31,5 +32,45 @@ enum class BenchEffort { Quick, Full };
 
 /// All four, in curves without collectives; `host` and `measured_at` are the caller's to fill.
 [[nodiscard]] Result<MeasuredCurves> benchDevice(BenchEffort effort);
+
+enum class ExpertPass { Forward, InputGrad, WeightGrad };
+/// Packed: a matmul primitive a group over weights in oneDNN's own layout, packed ahead of time
+/// (the weights' gradient has none: its operands change). Loop: dnnl_sgemm a group, weights as they
+/// lie. Products alone, without the activation between them.
+enum class ExpertPeer { Packed, Loop };
+[[nodiscard]] constexpr std::string_view toText(ExpertPass pass) {
+    return pass == ExpertPass::Forward     ? "forward"
+           : pass == ExpertPass::InputGrad ? "input_grad"
+                                           : "weight_grad";
+}
+[[nodiscard]] constexpr std::string_view toText(ExpertPeer peer) {
+    return peer == ExpertPeer::Packed ? "packed" : "loop";
+}
+
+/// SwiGLU experts: up [2 ffn, hidden] and down [hidden, ffn] each.
+struct ExpertShape {
+    std::int64_t num_experts = 8, hidden = 1024, ffn = 512;
+};
+
+/// One pass of all experts beside a peer, in seconds of processor time a call, pair by pair.
+struct ExpertPairs {
+    std::int64_t tokens = 0;  ///< of each expert
+    ExpertPass pass = ExpertPass::Forward;
+    ExpertPeer peer = ExpertPeer::Packed;
+    double flops = 0.0;
+    std::vector<double> own, peer_seconds,
+        again;  ///< again: the own pass once more, after the peer
+};
+
+/// The expert phase of a training step, activation included, beside oneDNN's own products of the
+/// same shapes and precision (f32), in interleaved pairs. Results are checked against the peers'
+/// and the reference before the first timing. Errors: External when a result is wrong or oneDNN
+/// fails.
+[[nodiscard]] Result<std::vector<ExpertPairs>> benchExperts(const ExpertShape& shape,
+                                                            const std::vector<std::int64_t>& tokens,
+                                                            std::int64_t pairs);
+
+/// FLOP/s of the fastest of `times` products of size^3. Errors: as above.
+[[nodiscard]] Result<double> bestSquareRate(std::int64_t size, std::int64_t times);
 
 }  // namespace piper

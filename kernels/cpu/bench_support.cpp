@@ -39,15 +39,11 @@ std::vector<std::int32_t> Stage::ids(std::int64_t count, std::int64_t below) {
     return out;
 }
 
-namespace {
-
 double threadSeconds() {
     timespec now{};
     PIPER_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-
-}  // namespace
 
 Result<Seconds> medianTime(const std::function<Status()>& call, Seconds budget) {
     using Clock = std::chrono::steady_clock;

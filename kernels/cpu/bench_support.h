@@ -31,6 +31,9 @@ private:
     std::int64_t m_drawn = 0;
 };
 
+/// Processor time of this thread so far.
+[[nodiscard]] double threadSeconds();
+
 /// Processor seconds of one call on this thread (the operations use no other), so that whatever
 /// else runs on the machine does not count: the median over repetitions that together take about
 /// `budget` of the clock on the wall.

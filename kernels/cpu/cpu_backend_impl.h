@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -137,6 +138,7 @@ private:
     std::unique_ptr<Gemm> m_gemm;
     Attention m_attention;
     const Loops& m_loops;
+    alignas(64) std::array<float, Loops::kScratch> m_scratch;
     WorkCounter m_work;
     RotaryShape m_angles_of{.seq_len = 0};
     std::vector<float> m_selection;               ///< [E] scores that experts are chosen by

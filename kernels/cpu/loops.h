@@ -54,11 +54,14 @@ struct Loops {
     void (*rotaryHead)(std::int64_t half, const float* cosine, const float* sine, float sign,
                        float* x);
 
-    /// Products of 1 to kFewRows rows with a large matrix, contiguous: y [m, n] = x [m, k] w^T;
-    /// dx [m, k] = dy [m, n] w; dw [n, k] += dy^T x.
+    /// y [m, n] = x [m, k] w^T, contiguous; scratch holds kScratch floats. Worth it up to kDotRows
+    /// rows, where a GEMM spends its time on turning w; k at most kScratch / 8.
+    static constexpr std::int64_t kDotRows = 96, kScratch = 128 * 1024;
+    void (*rowsForward)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
+                        const float* w, float* y, float* scratch);
+    /// Products of 1 to kFewRows rows with a large matrix, contiguous: dx [m, k] = dy [m, n] w;
+    /// dw [n, k] += dy^T x.
     static constexpr std::int64_t kFewRows = 5;
-    void (*fewRowsForward)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
-                           const float* w, float* y);
     void (*fewRowsInputGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
                              const float* w, float* dx);
     void (*fewRowsWeightGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,

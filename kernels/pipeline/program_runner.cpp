@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 namespace piper {
 namespace {
 
@@ -47,6 +49,7 @@ auto ProgramRunner::measured(Running& running, Work&& work) {
 
 Status ProgramRunner::runStep(std::int64_t step) {
     m_step = step;
+    m_end_cpu_ns = -1;
     PIPER_TRY(m_model.beginStep(step));
     for (const Operation& operation : m_program.operations) {
         if (m_hooks.interrupted) {
@@ -71,16 +74,25 @@ Status ProgramRunner::issue(const Operation& operation) {
     Running running;
     running.operation = &operation;
     running.start_ns = m_hooks.clock();
-    const std::int64_t cpu_before = threadCpuNs();
+    const std::int64_t cpu_begin = cpuTimeAt(running.start_ns);
     Result<BegunOperation> begun = measured(running, [&] { return m_model.begin(operation); });
     if (!begun.ok()) return std::move(begun).error();
     running.begun = std::move(begun).value();
-    if (running.begun.elsewhere) return poll();
-    if (!running.begun.transfer && !running.begun.finish)
-        record(running, threadCpuNs() - cpu_before);
-    else
+    if (running.begun.elsewhere) {
+        m_end_cpu_ns = -1;
+        return poll();
+    }
+    if (!running.begun.transfer && !running.begun.finish) {
+        record(running, cpu_begin);
+    } else {
+        m_end_cpu_ns = -1;
         m_running.push_back(std::move(running));
+    }
     return poll();
+}
+
+std::int64_t ProgramRunner::cpuTimeAt(std::int64_t wall_ns) const {
+    return m_end_cpu_ns < 0 ? threadCpuNs() : m_end_cpu_ns + wall_ns - m_end_wall_ns;
 }
 
 Status ProgramRunner::completeDependencies(const Operation& operation) {
@@ -120,6 +132,7 @@ Status ProgramRunner::complete(std::int32_t wanted) {
 }
 
 Status ProgramRunner::end(Running& running) {
+    m_end_cpu_ns = -1;
     PIPER_TRY(measured(running, [&]() -> Status {
         if (running.begun.transfer) PIPER_TRY(running.begun.transfer->wait());
         running.begun.transfer.reset();
@@ -160,7 +173,7 @@ Event ProgramRunner::eventOf(const Running& running) const {
     return event;
 }
 
-void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
+void ProgramRunner::record(const Running& running, std::int64_t cpu_begin) {
     const bool computes = running.operation->lane == Lane::Compute;
     Event event = eventOf(running);
     event.start_ns = running.start_ns;
@@ -182,10 +195,16 @@ void ProgramRunner::record(const Running& running, std::int64_t cpu_ns) {
         m_recorder.event(event);
         event.start_ns = exchange.end_ns;
     }
-    event.duration_ns = m_hooks.clock() - event.start_ns;
+    const std::int64_t end_ns = m_hooks.clock();
+    event.duration_ns = end_ns - event.start_ns;
     event.bytes = computes ? running.work.operand_bytes : running.work.bytes_sent - exchanged;
     event.flops = running.work.flops;
-    event.cpu_ns = cpu_ns;
+    event.cpu_ns = -1;
+    if (cpu_begin >= 0) {
+        m_end_cpu_ns = threadCpuNs();
+        m_end_wall_ns = end_ns;
+        event.cpu_ns = std::max<std::int64_t>(0, m_end_cpu_ns - cpu_begin);
+    }
     m_recorder.event(event);
 }
 

@@ -67,7 +67,9 @@ private:
     [[nodiscard]] Meter meter() const;
     template <class Work>
     auto measured(Running& running, Work&& work);
-    void record(const Running& running, std::int64_t cpu_ns);
+    /// cpu_begin: CPU time of the thread when it began; -1 where it is not measured.
+    void record(const Running& running, std::int64_t cpu_begin);
+    [[nodiscard]] std::int64_t cpuTimeAt(std::int64_t wall_ns) const;
     [[nodiscard]] Event eventOf(const Running& running) const;
 
     const StageProgram& m_program;
@@ -76,6 +78,9 @@ private:
     Recorder& m_recorder;
     Hooks m_hooks;
     std::int64_t m_step = 0;
+    /// Of the last operation's end, while nothing but recording it came after: reading the thread's
+    /// CPU time is a system call, and the next one need not make it.
+    std::int64_t m_end_cpu_ns = -1, m_end_wall_ns = 0;
     std::list<Running> m_running;  ///< begun and not ended, in order of issue
 };
 

@@ -112,6 +112,25 @@ TEST_F(PiperctlRun, StoresMeasuredBesideModelledAndCompares) {
     EXPECT_EQ(document(stats).at("runs").size(), 3U);  // and for the measured routing
 }
 
+TEST_F(PiperctlRun, BenchOfTheWorkerHoldsItBesideItsLimits) {
+    const CommandResult measured = piperctl({"bench", "worker", "--quick", "--json"});
+    ASSERT_EQ(measured.exit_status, 0) << measured.error_output;
+    const Json bench = document(measured);
+    std::set<std::string> rows;
+    for (const Json& row : bench.at("experts").at("rows")) {
+        rows.insert(fmt::format("{} {}", row.at("pass").get<std::string>(),
+                                row.at("peer").get<std::string>()));
+        EXPECT_GT(row.at("flops_per_second").get<double>(), 0.0);
+        EXPECT_GT(row.at("against_itself").at("n").get<int>(), 0);
+    }
+    EXPECT_EQ(rows, (std::set<std::string>{"forward packed", "forward loop", "input_grad packed",
+                                           "weight_grad packed"}));
+    // 2 layers of 15 operations and more a micro-batch, head and embedding.
+    EXPECT_GT(bench.at("collecting").at("events_per_step").get<double>(), 100.0);
+    EXPECT_GT(bench.at("step").at("of_best_gemm").get<double>(), 0.0);
+    EXPECT_EQ(piperctl({"bench", "worker", "--quick"}).exit_status, 0);
+}
+
 TEST_F(PiperctlRun, CalibrationTimesCallsAloneAndOperationsInAStep) {
     const std::string file = (m_dir.path() / "cluster.json").string();
     const CommandResult measured =

@@ -73,5 +73,16 @@ TEST(CpuBench, SampledRowsIncludeFirstAndLast) {
     EXPECT_EQ(bench::sampleRows(100).back(), 99);
 }
 
+TEST(CpuBench, ExpertsBesideTheirPeersCountTheFlopsOfAPass) {
+    const auto rows = benchExperts({3, 40, 24}, {2, 7}, 2);
+    ASSERT_TRUE(rows.ok()) << rows.error().text();
+    ASSERT_EQ(rows->size(), 8U);
+    for (const ExpertPairs& row : *rows) {
+        EXPECT_EQ(row.flops, 3.0 * static_cast<double>(row.tokens) * 2 * 40 * 24 * 3);
+        EXPECT_EQ(row.own.size(), 2U);
+        EXPECT_EQ(row.peer_seconds.size(), 2U);
+    }
+}
+
 }  // namespace
 }  // namespace piper

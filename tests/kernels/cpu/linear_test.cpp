@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "kernels/cpu/loops.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace piper {
@@ -67,10 +70,12 @@ TEST_F(CpuTest, GroupedLinearMatchesWithEmptyExperts) {
 TEST_F(CpuTest, GroupedLinearOfFewRowsAndOddSizes) {
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {17, 33}, {64, 40}, {130, 257}}) {
-        // 1, 2, ... 7 rows: on both sides of where a loop gives way to a GEMM.
-        const Offsets offsets{0, 1, 3, 6, 10, 15, 21, 28};
-        Owned x = random(28, k), w = random(7 * n, k), y(28, n), dy = random(28, n), dx(28, k);
-        Owned dw = random(7 * n, k);
+        // On both sides of where a loop gives way to a GEMM.
+        const Offsets offsets{
+            0, 1, 3, 6, 10, 15, 21, 21 + Loops::kDotRows, 22 + 2 * Loops::kDotRows};
+        const std::int64_t rows = offsets.back();
+        Owned x = random(rows, k), w = random(8 * n, k), y(rows, n), dy = random(rows, n);
+        Owned dx(rows, k), dw = random(8 * n, k);
         const reference::Tensor before = dw.ref();
         EXPECT_OK(cpu().groupedLinearForward(x.m, offsets, w.m, y.m));
         expectClose(y.m, reference::groupedLinear(x.ref(), offsets, w.ref()));
@@ -80,6 +85,32 @@ TEST_F(CpuTest, GroupedLinearOfFewRowsAndOddSizes) {
         expectClose(dw.m, reference::add(before, reference::groupedLinearWeightGrad(
                                                      dy.ref(), x.ref(), offsets)));
     }
+}
+
+TEST_F(CpuTest, RowsForwardOfEveryInstructionSetAndNumberOfRows) {
+    std::vector<const Loops*> tables{&kLoopsBaseline};
+#ifdef PIPER_LOOPS_X86
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        tables.push_back(&kLoopsAvx2);
+#endif
+    if (&chooseLoops() != tables.back()) tables.push_back(&chooseLoops());
+    std::vector<float> scratch(Loops::kScratch);
+    // The last has more rows than fit the scratch at once.
+    for (const auto& [m, n, k] : std::initializer_list<LinearShape>{{1, 1, 1},
+                                                                    {2, 7, 16},
+                                                                    {3, 5, 33},
+                                                                    {4, 11, 7},
+                                                                    {5, 5, 64},
+                                                                    {6, 9, 65},
+                                                                    {13, 26, 50},
+                                                                    {31, 12, 96},
+                                                                    {23, 3, 16000}})
+        for (const Loops* loops : tables) {
+            Owned x = random(m, k), w = random(n, k), y(m, n);
+            loops->rowsForward(m, n, k, x.m.data, w.m.data, y.m.data, scratch.data());
+            SCOPED_TRACE(fmt::format("{} {} x {} x {}", loops->name, m, n, k));
+            expectClose(y.m, reference::linear(x.ref(), w.ref()));
+        }
 }
 
 TEST_F(CpuTest, GroupedLinearOfNoRowsAtAll) {
