@@ -6,11 +6,15 @@
 #include <algorithm>
 
 #include "app/worker/step_calibration.h"
+#include "core/base/sample.h"
 #include "kernels/cpu/bench.h"
 #include "kernels/transport/collective_bench.h"
 
 namespace piper {
 namespace {
+
+/// Apart by seconds, so that a burst of the machine's other users spoils one of them at most.
+constexpr int kSweeps = 3;
 
 Bytes hostMemoryPerRank(std::int64_t ranks) {
     const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
@@ -55,18 +59,43 @@ LinkLevel sharedMemory(const MeasuredCurves& curves, std::int64_t ranks) {
     return level;
 }
 
+/// Every point from the median over sweeps, which all have the same points in the same order.
+MeasuredCurves medianOf(const std::vector<MeasuredCurves>& sweeps) {
+    MeasuredCurves out = sweeps.front();
+    const auto settle = [&](auto points, auto value) {
+        for (std::size_t i = 0; i < (out.*points).size(); ++i) {
+            std::vector<double> values;
+            for (const MeasuredCurves& sweep : sweeps)
+                values.push_back(((sweep.*points)[i].*value).value);
+            ((out.*points)[i].*value).value = median(std::move(values));
+        }
+    };
+    settle(&MeasuredCurves::gemm, &GemmPoint::rate);
+    settle(&MeasuredCurves::attention, &AttentionPoint::rate);
+    settle(&MeasuredCurves::memory, &MemoryPoint::rate);
+    settle(&MeasuredCurves::overhead, &OverheadPoint::time);
+    settle(&MeasuredCurves::collective, &CollectivePoint::time);
+    return out;
+}
+
 }  // namespace
 
 Result<ClusterSpec> calibrateMachine(Transport& transport, bool quick,
                                      const std::string& measured_at) {
     Communicator& world = transport.world();
-    PIPER_TRY(world.barrier());
-    PIPER_ASSIGN(MeasuredCurves curves,
-                 benchDevice(quick ? BenchEffort::Quick : BenchEffort::Full));
-    PIPER_TRY(world.barrier());
     CollectiveBenchOptions options;
     if (quick) options.sizes = {1024, 65536, 1 << 20, 16 << 20};
-    PIPER_ASSIGN(curves.collective, benchCollectives(world, options));
+    StepCalibration steps;
+    std::vector<MeasuredCurves> sweeps;
+    for (int sweep = 0; sweep < (quick ? 1 : kSweeps); ++sweep) {
+        PIPER_TRY(world.barrier());
+        PIPER_ASSIGN(sweeps.emplace_back(),
+                     benchDevice(quick ? BenchEffort::Quick : BenchEffort::Full));
+        PIPER_TRY(world.barrier());
+        PIPER_ASSIGN(sweeps.back().collective, benchCollectives(world, options));
+        PIPER_TRY(steps.record(transport, quick));
+    }
+    MeasuredCurves curves = medianOf(sweeps);
     curves.measured_at = measured_at;
     curves.host = "local";
 
@@ -77,7 +106,7 @@ Result<ClusterSpec> calibrateMachine(Transport& transport, bool quick,
     cluster.device = deviceFrom(curves, world.size());
     cluster.levels = {sharedMemory(curves, world.size())};
     cluster.curves = std::move(curves);
-    PIPER_ASSIGN(cluster.curves.operation, calibrateSteps(transport, cluster, quick));
+    cluster.curves.operation = steps.points(cluster);
     return cluster;
 }
 

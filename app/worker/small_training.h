@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <functional>
 
 #include "core/base/result.h"
@@ -16,6 +17,7 @@ namespace piper {
 struct SmallShape {
     std::int64_t hidden = 0, heads = 0, ffn = 0, seq_len = 0;
     std::int64_t layers = 3, micro_batch_size = 2, micro_batches = 2;
+    auto operator<=>(const SmallShape&) const = default;
 };
 
 /// One replica a device of the cluster.

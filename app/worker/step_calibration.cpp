@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "app/worker/small_training.h"
 #include "core/base/sample.h"
@@ -12,7 +13,7 @@
 namespace piper {
 namespace {
 
-constexpr std::int64_t kWarmUpSteps = 2;
+constexpr std::int64_t kWarmUpSteps = 2, kSteps = 6;
 
 struct OperationName {
     Phase phase;
@@ -22,17 +23,17 @@ struct OperationName {
 struct TwoTimes {
     double measured = 0.0, expected = 0.0;
 };
-/// One shape's operations in each measured step: seconds they took, and seconds by the curves.
-using StepSeconds = std::map<OperationName, std::vector<TwoTimes>>;
+/// Ratios of a shape's operations, one for each step they were measured in.
+using StepRatios = std::map<OperationName, std::vector<double>>;
 
 bool isLocal(const OperationWork& work) {
     return !work.communication &&
            (!work.gemms.empty() || work.attention || work.memory_traffic.value > 0.0);
 }
 
-StepSeconds secondsByStep(const Plan& plan, const RankTimeline& rank, std::int64_t steps) {
+void addRatios(const Plan& plan, const RankTimeline& rank, StepRatios& out) {
     const CostModel cost(plan);
-    StepSeconds out;
+    std::map<std::pair<OperationName, std::int32_t>, TwoTimes> steps;
     for (const Event& e : rank.events) {
         if (e.step < kWarmUpSteps) continue;
         const OperationWork work =
@@ -41,50 +42,44 @@ StepSeconds secondsByStep(const Plan& plan, const RankTimeline& rank, std::int64
         double modelled = cost.operation(work, e.phase).time.value;
         // The experts' rows are those that were routed.
         if (e.flops > 0.0 && work.flops().value > 0.0) modelled *= e.flops / work.flops().value;
-        std::vector<TwoTimes>& of_steps = out[{e.phase, e.kind}];
-        of_steps.resize(static_cast<std::size_t>(steps));
-        TwoTimes& step = of_steps[static_cast<std::size_t>(e.step - kWarmUpSteps)];
+        TwoTimes& step = steps[{{e.phase, e.kind}, e.step}];
         const std::int64_t ns = e.cpu_ns >= 0 ? e.cpu_ns : e.duration_ns;
         step.measured += 1e-9 * static_cast<double>(ns);
         step.expected += modelled;
     }
-    return out;
-}
-
-double medianRatio(const std::vector<TwoTimes>& steps) {
-    std::vector<double> ratios;
-    for (const TwoTimes& step : steps)
+    for (const auto& [name, step] : steps)
         if (step.expected > 0.0 && step.measured > 0.0)
-            ratios.push_back(step.measured / step.expected);
-    return ratios.empty() ? 1.0 : median(std::move(ratios));
-}
-
-Result<StepSeconds> trainShape(Transport& transport, const ClusterSpec& cluster,
-                               const SmallShape& shape, std::int64_t steps) {
-    const Plan plan = replicas(cluster, shape);
-    MemoryRecorder recorder;
-    PIPER_TRY(trainReplicas(transport, plan, recorder, kWarmUpSteps + steps));
-    return secondsByStep(plan, recorder.timeline(), steps);
+            out[name.first].push_back(step.measured / step.expected);
 }
 
 }  // namespace
 
-Result<std::vector<OperationPoint>> calibrateSteps(Transport& transport, const ClusterSpec& cluster,
-                                                   bool quick) {
+Status StepCalibration::record(Transport& transport, bool quick) {
     std::vector<SmallShape> shapes{{224, 14, 320, 160}};
     if (!quick) shapes.push_back({384, 6, 384, 128});
-    std::map<OperationName, std::vector<double>> ratios;
     for (const SmallShape& shape : shapes) {
-        PIPER_ASSIGN(const StepSeconds seconds,
-                     trainShape(transport, cluster, shape, quick ? 4 : 8));
-        for (const auto& [name, times] : seconds) ratios[name].push_back(medianRatio(times));
+        ClusterSpec cluster;
+        cluster.devices_per_node = transport.world().size();
+        MemoryRecorder recorder;
+        PIPER_TRY(
+            trainReplicas(transport, replicas(cluster, shape), recorder, kWarmUpSteps + kSteps));
+        m_recorded.push_back({shape, std::move(recorder.timeline())});
     }
+    return {};
+}
+
+std::vector<OperationPoint> StepCalibration::points(const ClusterSpec& cluster) const {
+    std::map<SmallShape, StepRatios> of_shapes;
+    for (const Recorded& r : m_recorded)
+        addRatios(replicas(cluster, r.shape), r.rank, of_shapes[r.shape]);
+    std::map<OperationName, std::vector<double>> logs;
+    for (const auto& [shape, ratios] : of_shapes)
+        for (const auto& [name, steps] : ratios) logs[name].push_back(std::log(median(steps)));
     std::vector<OperationPoint> out;
-    for (const auto& [name, of_shapes] : ratios) {
-        double logs = 0.0;
-        for (const double r : of_shapes) logs += std::log(r);
+    for (const auto& [name, of_shape] : logs) {
+        const double sum = std::accumulate(of_shape.begin(), of_shape.end(), 0.0);
         out.push_back({std::string(toText(name.phase)), std::string(toText(name.kind)),
-                       std::exp(logs / static_cast<double>(of_shapes.size()))});
+                       std::exp(sum / static_cast<double>(of_shape.size()))});
     }
     return out;
 }

@@ -125,7 +125,7 @@ Status CpuBackend::groupedLinearForward(ConstMatrix x, std::span<const std::int6
         const std::int64_t rows = offsets[g + 1] - first;
         if (rows == 0) continue;
         m_work.addGemm(rows, y.cols, x.cols);
-        if (rows <= Loops::kDotRows && 8 * x.cols <= Loops::kScratch) {
+        if (Loops::rowsForwardPays(rows, y.cols, x.cols)) {
             m_loops.rowsForward(rows, y.cols, x.cols, x.row(first), w.row(length(g) * y.cols),
                                 y.row(first), m_scratch.data());
             continue;

@@ -54,14 +54,20 @@ struct Loops {
     void (*rotaryHead)(std::int64_t half, const float* cosine, const float* sine, float sign,
                        float* x);
 
-    /// y [m, n] = x [m, k] w^T, contiguous; scratch holds kScratch floats. Worth it up to kDotRows
-    /// rows, where a GEMM spends its time on turning w; k at most kScratch / 8.
-    static constexpr std::int64_t kDotRows = 96, kScratch = 128 * 1024;
+    /// y [m, n] = x [m, k] w^T, contiguous; scratch holds kScratch floats, k is at most kScratch
+    /// / 8. A GEMM turns w first, which takes it longer than the product up to kDotRows rows where
+    /// w does not stay in a second-level cache of 1 MiB beside its copy, and up to kFewRows where
+    /// it does.
+    static constexpr std::int64_t kDotRows = 96, kFewRows = 5;
+    static constexpr std::int64_t kCachedFloats = 128 * 1024, kScratch = 128 * 1024;
+    [[nodiscard]] static constexpr bool rowsForwardPays(std::int64_t m, std::int64_t n,
+                                                        std::int64_t k) {
+        return m <= (n * k > kCachedFloats ? kDotRows : kFewRows) && 8 * k <= kScratch;
+    }
     void (*rowsForward)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
                         const float* w, float* y, float* scratch);
     /// Products of 1 to kFewRows rows with a large matrix, contiguous: dx [m, k] = dy [m, n] w;
     /// dw [n, k] += dy^T x.
-    static constexpr std::int64_t kFewRows = 5;
     void (*fewRowsInputGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,
                              const float* w, float* dx);
     void (*fewRowsWeightGrad)(std::int64_t m, std::int64_t n, std::int64_t k, const float* dy,

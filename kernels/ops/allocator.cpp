@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 namespace piper {
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+/// Blocks from here up are cut from segments of kSegment or more.
+constexpr std::int64_t kLarge = std::int64_t{256} << 10;
+constexpr std::int64_t kSegment = 8 * kHugePage;
 
 class HostMemory final : public MemorySource {
 public:
@@ -32,13 +36,17 @@ public:
     void release(void* data, std::int64_t) override { std::free(data); }
 };
 
-/// Size of the block that serves a request: eighths of a power of two, so that requests of nearly
-/// equal size (rows routed differ from micro-batch to micro-batch) share blocks.
+std::int64_t roundUp(std::int64_t bytes, std::int64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/// Size of the block that serves a request: of a small one eighths of a power of two, so that
+/// requests of nearly equal size share blocks.
 std::int64_t blockSize(std::int64_t bytes) {
-    if (bytes <= 8 * kAlignment) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (bytes <= 8 * kAlignment || bytes >= kLarge) return roundUp(bytes, kAlignment);
     const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(bytes)));
     const std::int64_t step = power / 8;
-    return (bytes + step - 1) / step * step;
+    return roundUp(bytes, step);
 }
 
 std::size_t slot(MemoryTerm term) {
@@ -100,6 +108,7 @@ Result<Buffer> TaggedAllocator::allocate(MemoryTerm term, std::int64_t bytes) {
 }
 
 Result<void*> TaggedAllocator::takeBlock(std::int64_t block) {
+    if (block >= kLarge) return cutPiece(block);
     if (const auto found = m_free.find(block); found != m_free.end() && !found->second.empty()) {
         void* data = found->second.back();
         found->second.pop_back();
@@ -114,9 +123,71 @@ Result<void*> TaggedAllocator::takeBlock(std::int64_t block) {
     return fresh;
 }
 
+/// The smallest free piece that is large enough; its rest stays free.
+Result<void*> TaggedAllocator::cutPiece(std::int64_t bytes) {
+    auto found = m_by_size.lower_bound({bytes, nullptr});
+    if (found == m_by_size.end()) {
+        PIPER_TRY(addSegment(bytes));
+        found = m_by_size.lower_bound({bytes, nullptr});
+    }
+    const auto [size, data] = *found;
+    takeFree(data, size);
+    if (size > bytes) addFree(data + bytes, size - bytes);
+    return data;
+}
+
+Status TaggedAllocator::addSegment(std::int64_t bytes) {
+    std::int64_t size = std::max(kSegment, roundUp(bytes, kHugePage));
+    Result<void*> fresh = m_source.reserve(size);
+    if (!fresh.ok()) {
+        trimLocked();
+        size = bytes;
+        fresh = m_source.reserve(size);
+    }
+    if (!fresh.ok()) return std::move(fresh).error();
+    auto* const data = static_cast<std::byte*>(*fresh);
+    m_pooled += size;
+    m_segments.emplace(data, size);
+    addFree(data, size);
+    return {};
+}
+
+void TaggedAllocator::addFree(std::byte* data, std::int64_t bytes) {
+    m_free_pieces.emplace(data, bytes);
+    m_by_size.emplace(bytes, data);
+}
+
+void TaggedAllocator::takeFree(std::byte* data, std::int64_t bytes) {
+    m_free_pieces.erase(data);
+    m_by_size.erase({bytes, data});
+}
+
+/// Frees a piece together with its free neighbours of the same segment.
+void TaggedAllocator::joinFree(std::byte* data, std::int64_t bytes) {
+    const auto after = m_free_pieces.find(data + bytes);
+    if (after != m_free_pieces.end() && !m_segments.contains(after->first)) {
+        const std::int64_t size = after->second;
+        takeFree(after->first, size);
+        bytes += size;
+    }
+    const auto next = m_free_pieces.lower_bound(data);
+    if (next != m_free_pieces.begin() && !m_segments.contains(data)) {
+        const auto [before, size] = *std::prev(next);
+        if (before + size == data) {
+            takeFree(before, size);
+            data = before;
+            bytes += size;
+        }
+    }
+    addFree(data, bytes);
+}
+
 void TaggedAllocator::release(Buffer& buffer) {
     const std::scoped_lock lock(m_mutex);
-    m_free[buffer.m_block].push_back(buffer.m_data);
+    if (buffer.m_block >= kLarge)
+        joinFree(static_cast<std::byte*>(buffer.m_data), buffer.m_block);
+    else
+        m_free[buffer.m_block].push_back(buffer.m_data);
     count(buffer.m_term, -buffer.m_bytes);
 }
 
@@ -184,6 +255,18 @@ void TaggedAllocator::trimLocked() {
         for (void* data : list) m_source.release(data, block);
         m_pooled -= block * static_cast<std::int64_t>(list.size());
         list.clear();
+    }
+    for (auto segment = m_segments.begin(); segment != m_segments.end();) {
+        const auto [data, size] = *segment;
+        const auto piece = m_free_pieces.find(data);
+        if (piece == m_free_pieces.end() || piece->second != size) {
+            ++segment;
+            continue;
+        }
+        takeFree(data, size);
+        m_source.release(data, size);
+        m_pooled -= size;
+        segment = m_segments.erase(segment);
     }
 }
 

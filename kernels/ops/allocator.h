@@ -8,7 +8,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -72,8 +74,11 @@ private:
 };
 
 /// Hands out buffers by memory term, reuses freed blocks, and counts what each term holds.
-/// Counted are the bytes asked for, so that they compare with the model's; blocks of the pool are
-/// up to an eighth larger (pooledBytes()). Calls are serialised by a lock.
+/// Counted are the bytes asked for, so that they compare with the model's; what is taken from the
+/// source is more (pooledBytes()). Small blocks come in sizes an eighth apart. Large ones are cut
+/// from segments, and what is freed joins its free neighbours: rows routed differ from micro-batch
+/// to micro-batch, and memory that was never touched costs as much as the work on it. Calls are
+/// serialised by a lock.
 class TaggedAllocator {
 public:
     /// Called after each change with the term and the bytes it now holds; from inside allocate()
@@ -111,6 +116,11 @@ public:
 private:
     friend class Buffer;
     Result<void*> takeBlock(std::int64_t block);
+    Result<void*> cutPiece(std::int64_t bytes);
+    Status addSegment(std::int64_t bytes);
+    void addFree(std::byte* data, std::int64_t bytes);
+    void takeFree(std::byte* data, std::int64_t bytes);
+    void joinFree(std::byte* data, std::int64_t bytes);
     void release(Buffer& buffer);
     void count(MemoryTerm term, std::int64_t delta);
     void trimLocked();
@@ -119,7 +129,10 @@ private:
     MemorySource& m_source;
     std::optional<std::int64_t> m_limit;
     Observer m_observer;
-    std::map<std::int64_t, std::vector<void*>> m_free;  ///< block size -> blocks
+    std::map<std::int64_t, std::vector<void*>> m_free;        ///< small blocks: size -> blocks
+    std::map<std::byte*, std::int64_t> m_segments;            ///< from the source, to cut
+    std::map<std::byte*, std::int64_t> m_free_pieces;         ///< of segments
+    std::set<std::pair<std::int64_t, std::byte*>> m_by_size;  ///< the same
     std::int64_t m_pooled = 0;
     std::int64_t m_current = 0;
     std::int64_t m_peak = 0;

@@ -69,7 +69,7 @@ TEST_F(CpuTest, GroupedLinearMatchesWithEmptyExperts) {
 
 TEST_F(CpuTest, GroupedLinearOfFewRowsAndOddSizes) {
     for (const auto& [n, k] :
-         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {17, 33}, {64, 40}, {130, 257}}) {
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {17, 33}, {130, 257}, {100, 1400}}) {
         // On both sides of where a loop gives way to a GEMM.
         const Offsets offsets{
             0, 1, 3, 6, 10, 15, 21, 21 + Loops::kDotRows, 22 + 2 * Loops::kDotRows};

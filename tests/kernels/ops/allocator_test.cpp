@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -59,6 +60,38 @@ TEST(TaggedAllocator, BigBlocksAreAlignedToHugePages) {
     Buffer buffer = take(allocator, MemoryTerm::Weights, std::int64_t{5} << 20);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.floats().data()) % (2U << 20U), 0U);
     buffer.as<std::byte>().back() = std::byte{1};
+}
+
+TEST(TaggedAllocator, LargeBlocksOfManySizesShareMemoryAndJoinAgain) {
+    constexpr std::int64_t kMib = 1 << 20;
+    TaggedAllocator allocator;
+    const void* first = nullptr;
+    std::int64_t pooled = 0;
+    for (const std::int64_t step : {0, 7, 3, 11, 5}) {
+        // In every order of release, with contents of their own.
+        std::vector<Buffer> held;
+        for (std::int64_t i = 0; i < 5; ++i) {
+            held.push_back(
+                take(allocator, MemoryTerm::DispatchedRows, kMib + (i * step) % 5 * 70000));
+            for (std::byte& b : held.back().as<std::byte>()) b = std::byte(i);
+        }
+        for (std::int64_t i = 0; i < 5; ++i) {
+            const auto bytes = held[static_cast<std::size_t>(i)].as<std::byte>();
+            EXPECT_EQ(std::ranges::count(bytes, std::byte(i)), std::ssize(bytes));
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64, 0U);
+        }
+        for (const std::int64_t i : {2, 4, 3, 0, 1})
+            held[static_cast<std::size_t>((i + step) % 5)].reset();
+        // All of it is one piece again.
+        const Buffer whole = take(allocator, MemoryTerm::Workspace, 16 * kMib);
+        if (first == nullptr) first = whole.floats().data();
+        EXPECT_EQ(whole.floats().data(), first);
+        if (pooled == 0) pooled = allocator.pooledBytes();
+        EXPECT_EQ(allocator.pooledBytes(), pooled);
+    }
+    const Buffer kept = take(allocator, MemoryTerm::Workspace, kMib);
+    allocator.trim();
+    EXPECT_EQ(allocator.pooledBytes(), 16 * kMib);  // still used in part
 }
 
 TEST(TaggedAllocator, ToldObserverSeesEveryChange) {
