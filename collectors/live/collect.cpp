@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <limits>
+#include <random>
 
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
@@ -259,10 +261,37 @@ fs::path digestFile(const fs::path& job_directory) {
     return job_directory / "digest.piper";
 }
 
-Status writeDigest(const fs::path& job_directory, const fs::path& file) {
-    const fs::path part = file.string() + ".part";
+namespace {
+
+/// A maker writes to its file all the time: one that rests for so long was killed.
+constexpr auto kDeadAfter = std::chrono::hours(1);
+
+/// A name that no other maker of the file has, on whichever host.
+fs::path ownPart(const fs::path& file) {
+    std::random_device random;
+    return fmt::format("{}.part-{:08x}{:08x}", file.string(), random(), random());
+}
+
+/// Removes what makers that were killed left.
+void removeDeadParts(const fs::path& file) {
+    const std::string prefix = file.filename().string() + ".part";
     std::error_code fault;
-    fs::remove(part, fault);
+    for (fs::directory_iterator it(file.parent_path(), fault), end; !fault && it != end;
+         it.increment(fault)) {
+        std::error_code gone;
+        if (!it->path().filename().string().starts_with(prefix)) continue;
+        const fs::file_time_type written = fs::last_write_time(it->path(), gone);
+        if (!gone && fs::file_time_type::clock::now() - written > kDeadAfter)
+            fs::remove(it->path(), gone);
+    }
+}
+
+}  // namespace
+
+Status writeDigest(const fs::path& job_directory, const fs::path& file) {
+    removeDeadParts(file);
+    const fs::path part = ownPart(file);
+    std::error_code fault;
     const auto write = [&]() -> Status {
         PIPER_ASSIGN(Workspace digest, Workspace::create(part));
         PIPER_ASSIGN(const CollectedRun run,

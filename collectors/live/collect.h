@@ -36,7 +36,8 @@ enum class CollectedRanks { Whole, Digest };
 
 /// digest.piper in a job directory.
 [[nodiscard]] std::filesystem::path digestFile(const std::filesystem::path& job_directory);
-/// The digest of a job as a workspace file of one run, "run"; replaces the file.
+/// The digest of a job as a workspace file of one run, "run"; replaces the file. Several may make
+/// it at once: each writes a file of its own and the last one stays.
 /// Errors: those of collectJob(); Io.
 Status writeDigest(const std::filesystem::path& job_directory, const std::filesystem::path& file);
 

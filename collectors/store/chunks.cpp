@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/store/chunks.h"
 
+#include <algorithm>
+
 namespace piper {
 namespace {
 
@@ -29,6 +31,19 @@ CodeTables CodeTables::own() {
     return {identity<OperationKind>(), identity<Phase>(), identity<Pass>(),
             identity<PipelinePhase>(), identity<Lane>(),  identity<MemoryTerm>(),
             identity<EventCategory>()};
+}
+
+bool CodeTables::areOwn() const {
+    const CodeTables ours = own();
+    for (const auto member :
+         {&CodeTables::kind, &CodeTables::phase, &CodeTables::pass, &CodeTables::pipeline_phase,
+          &CodeTables::lane, &CodeTables::term, &CodeTables::category}) {
+        const std::vector<int>&theirs = this->*member, &wanted = ours.*member;
+        if (theirs.size() > wanted.size() ||
+            !std::equal(theirs.begin(), theirs.end(), wanted.begin()))
+            return false;
+    }
+    return true;
 }
 
 std::string encodeEvents(std::span<const Event> rows) {

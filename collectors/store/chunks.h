@@ -26,6 +26,8 @@ inline constexpr std::size_t kChunkRows = columns::kMostRows;
 struct CodeTables {
     std::vector<int> kind, phase, pass, pipeline_phase, lane, term, category;
     [[nodiscard]] static CodeTables own();
+    /// True when each number means what it means in this program.
+    [[nodiscard]] bool areOwn() const;
 };
 
 /// What a timeline draws of an event; the other columns of a chunk are passed over.

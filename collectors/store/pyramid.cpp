@@ -145,8 +145,7 @@ std::vector<Segment> buildSegments(std::span<const Event> events) {
     std::size_t taken = 0;
     std::int64_t last_start = 0;
     const auto finish = [&] {
-        if (!out.empty() && sums.size() <= kChunkRows)
-            out.back().sums.assign(sums.begin(), sums.end());
+        if (!out.empty()) out.back().sums.assign(sums.begin(), sums.end());
         sums.clear();
         taken = 0;
     };
@@ -215,9 +214,8 @@ bool decodeBuckets(std::string_view blob, std::size_t count, const CodeTables& c
     });
 }
 
-std::string encodeSums(const LabelSums& sums) {
+std::string encodeSums(std::span<const LabelSums::value_type> rows) {
     using Row = LabelSums::value_type;
-    const std::span<const Row> rows(sums);
     std::string out;
     putLabels(out, rows, [](const Row& r) -> const EventLabel& { return r.first; });
     put(out, rows, [](const Row& r) { return r.second.count; });

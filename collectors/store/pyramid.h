@@ -50,7 +50,7 @@ using LabelSums = std::vector<std::pair<EventLabel, SelectionSums::Sum>>;
 struct Segment {
     std::int64_t begin_ns = 0;  ///< first start; events that start before that of the next segment
     std::int64_t end_ns = 0;    ///< last end
-    LabelSums sums;             ///< by label; none when more than a blob holds begin at one time
+    LabelSums sums;             ///< by label; more than a blob holds where they begin at one time
 };
 /// Segments of some thousand events, sorted by start; no two begin at the same time.
 [[nodiscard]] std::vector<Segment> buildSegments(std::span<const Event> events);
@@ -59,7 +59,7 @@ struct Segment {
 [[nodiscard]] std::string encodeBuckets(std::span<const Bucket> buckets);
 [[nodiscard]] bool decodeBuckets(std::string_view blob, std::size_t count, const CodeTables& codes,
                                  std::vector<Bucket>& out);
-[[nodiscard]] std::string encodeSums(const LabelSums& sums);
+[[nodiscard]] std::string encodeSums(std::span<const LabelSums::value_type> sums);
 [[nodiscard]] bool decodeSums(std::string_view blob, std::size_t count, const CodeTables& codes,
                               LabelSums& out);
 

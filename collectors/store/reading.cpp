@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "collectors/store/stored_row.h"
 #include "collectors/store/workspace_impl.h"
 #include "core/run/time_range.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMostDamageSentences = 100;
 constexpr std::int64_t kMostSalvageLookups = 200000;
+constexpr std::int32_t kNoStep = -1;
 
 bool isDamaged(const Database& database) {
     return (sqlite3_errcode(database.handle()) & 0xff) == SQLITE_CORRUPT;
@@ -83,6 +85,8 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
     impl->writable = write;
     if (!write) (void)impl->database.execute(kReaderCache);
     if (write) {
+        PIPER_TRY(sqlite::completeVocabulary(impl->database));
+        PIPER_ASSIGN(impl->codes, sqlite::readCodeTables(impl->database));
         PIPER_TRY(sqlite::prepareForWriting(impl->database));
         PIPER_TRY(sqlite::migrate(impl->database, [&](std::int64_t from) -> Status {
             return from < sqlite::kSchemaOfSteps ? impl->summarizeEnded() : Status();
@@ -368,6 +372,10 @@ Result<Run> Workspace::Impl::readRun(std::string_view name, bool with_events) {
                                   {Stream::Memory, Stream::Clock, Stream::Step, Stream::ExpertLoad,
                                    Stream::StepTotals},
                                   rank));
+        // A digest whose sums are damaged is none the less one: of no step it knows any.
+        PIPER_ASSIGN(const std::vector<StoredRow> rows, storedRows(source));
+        if (lacksEvents(rows) && rank.step_totals.empty())
+            rank.step_totals.emplace_back().step = kNoStep;
         run.header.ranks.push_back(std::move(rank));
     }
     if (damage.size() > damage_before)
@@ -481,11 +489,14 @@ Result<std::vector<std::string>> Workspace::check() {
             if (row.text(0) != "ok") m_impl->addDamage(fmt::format("structure: {}", row.text(0)));
         }));
     PIPER_ASSIGN(const std::vector<RunRow> rows, m_impl->runRows());
-    for (const RunRow& row : rows)
+    for (const RunRow& row : rows) {
         PIPER_TRY([&]() -> Status {
             const Result<Run> run = readRun(row.header.name);
             return run.ok() ? Status() : Status(run.error());
         }());
+        PIPER_ASSIGN(const std::vector<SourceRow> sources, m_impl->sourceRows(row.id));
+        for (const SourceRow& source : sources) PIPER_TRY(m_impl->checkSummaries(source));
+    }
     std::vector<std::pair<std::string, std::string>> names;
     PIPER_TRY(m_impl->query(
         "documents", "SELECT kind, name FROM document NOT INDEXED", [](Statement&) {},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/store/schema.h"
 
+#include <map>
+
 namespace piper::sqlite {
 namespace {
 
@@ -86,11 +88,41 @@ CREATE INDEX step_window_source ON step_window(source_id);
 constexpr const char* kMigrations[] = {kTiles, kRows, kSteps};
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
+/// The intact words of an enumeration by number; rows of the others count as damaged.
+Result<std::map<std::int64_t, std::string>> wordsOf(Database& database,
+                                                    std::string_view enumeration) {
+    std::map<std::int64_t, std::string> words;
+    Statement select =
+        database.prepare("SELECT code, word, checksum FROM vocabulary WHERE enumeration=?");
+    select.bind(enumeration);
+    int result = SQLITE_DONE;
+    while ((result = select.step()) == SQLITE_ROW) {
+        const std::int64_t code = select.integer(0);
+        const std::string word(select.text(1));
+        const bool intact =
+            Checksum().add(enumeration).add(code).add(word).value() == select.integer(2);
+        if (intact && code >= 0 && code <= 255) words[code] = word;
+    }
+    if (result != SQLITE_DONE) return database.error(result);
+    return words;
+}
+
+/// Adds the words that the file lacks.
 template <class E>
 Status writeVocabulary(Database& database, std::string_view enumeration) {
+    PIPER_ASSIGN(const auto words, wordsOf(database, enumeration));
     Statement insert = database.prepare("INSERT INTO vocabulary VALUES(?,?,?,?)");
     for (const EnumName<E>& row : enumNames<E>()) {
         const auto code = static_cast<std::int64_t>(row.value);
+        if (const auto found = words.find(code); found != words.end()) {
+            if (found->second == row.name) continue;
+            Error error = fail(ErrorCode::InvalidInput,
+                               "{} {} is '{}' in this file and '{}' in this version of the "
+                               "program, which cannot add to it",
+                               enumeration, code, found->second, row.name);
+            error.hint = "import it into a new file: piperctl import FILE -o NEW.piper";
+            return std::move(error).at(database.path());
+        }
         insert.reset();
         insert.bind(enumeration).bind(code).bind(row.name);
         insert.bind(Checksum().add(enumeration).add(code).add(row.name).value());
@@ -103,21 +135,12 @@ Status writeVocabulary(Database& database, std::string_view enumeration) {
 template <class E>
 Result<std::vector<int>> readVocabulary(Database& database, std::string_view enumeration) {
     std::vector<int> table;
-    Statement select = database.prepare(
-        "SELECT code, word, checksum FROM vocabulary WHERE enumeration=? ORDER BY code");
-    select.bind(enumeration);
-    int result = SQLITE_DONE;
-    while ((result = select.step()) == SQLITE_ROW) {
-        const std::int64_t code = select.integer(0);
-        const std::string word(select.text(1));
-        const bool intact =
-            Checksum().add(enumeration).add(code).add(word).value() == select.integer(2);
-        if (!intact || code < 0 || code > 255) continue;  // its rows count as damaged
+    PIPER_ASSIGN(const auto words, wordsOf(database, enumeration));
+    for (const auto& [code, word] : words) {
         table.resize(static_cast<std::size_t>(code) + 1, -1);
         for (const EnumName<E>& row : enumNames<E>())
             if (row.name == word) table.back() = static_cast<int>(row.value);
     }
-    if (result != SQLITE_DONE) return database.error(result);
     return table;
 }
 
@@ -139,14 +162,18 @@ Status createSchema(Database& database) {
                                    .c_str()));
     PIPER_TRY(database.execute(kSchema));
     for (const char* step : kMigrations) PIPER_TRY(database.execute(step));
+    PIPER_TRY(completeVocabulary(database));
+    return transaction.commit();
+}
+
+Status completeVocabulary(Database& database) {
     PIPER_TRY(writeVocabulary<OperationKind>(database, "operation_kind"));
     PIPER_TRY(writeVocabulary<Phase>(database, "phase"));
     PIPER_TRY(writeVocabulary<Pass>(database, "pass"));
     PIPER_TRY(writeVocabulary<PipelinePhase>(database, "pipeline_phase"));
     PIPER_TRY(writeVocabulary<Lane>(database, "lane"));
     PIPER_TRY(writeVocabulary<MemoryTerm>(database, "memory_term"));
-    PIPER_TRY(writeVocabulary<EventCategory>(database, "event_category"));
-    return transaction.commit();
+    return writeVocabulary<EventCategory>(database, "event_category");
 }
 
 Status checkIdentity(Database& database) {

@@ -33,6 +33,9 @@ Status checkIdentity(Database& database);
 /// Brings a file of an older version to this one, step by step, in one transaction with what
 /// `then` does for a file of that version.
 Status migrate(Database& database, const std::function<Status(std::int64_t version)>& then);
+/// Adds to a file's vocabulary what this program may write and it does not know yet.
+/// Errors: InvalidInput where the file gives a number another meaning.
+Status completeVocabulary(Database& database);
 /// The words behind the numbers of this file.
 Result<CodeTables> readCodeTables(Database& database);
 

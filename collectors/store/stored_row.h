@@ -45,6 +45,11 @@ struct StoredRow {
     }
 };
 
+/// True of the rows of a digest.
+[[nodiscard]] inline bool lacksEvents(std::span<const StoredRow> rows) {
+    return std::any_of(rows.begin(), rows.end(), [](const StoredRow& r) { return !r.hasChunks(); });
+}
+
 inline constexpr std::string_view kRowOfChunks =
     "SELECT sum(count), min(begin_ns), max(end_ns), max(end_ns-begin_ns), lane, track, sub_lane "
     "FROM chunk WHERE source_id=? AND stream=0";

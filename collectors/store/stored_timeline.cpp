@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run of a workspace file as rows of time: from the levels of its pyramid where a pixel holds
 // many events, from the chunks of its events otherwise.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
+#include "collectors/store/expect_writing.h"
 #include "collectors/store/stored_row.h"
 #include "collectors/store/workspace_impl.h"
 #include "core/run/rank_clock.h"
@@ -25,21 +24,7 @@ std::int64_t clampTime(std::int64_t ns) {
     return std::clamp(ns, -kLargestTime, kLargestTime);
 }
 
-constexpr std::int64_t kMostReserved = 1 << 20;                    ///< blocks
-constexpr std::uintptr_t kSmallPage = 4096, kLargePage = 2 << 20;  ///< bytes
-/// Fetching some thousand pages one by one takes longer than filling them: small ones up to the
-/// first large one come at once, large ones behind as they are reached. Advice alone.
-void expectWriting(void* place, std::size_t bytes) {
-    const auto upTo = [](std::uintptr_t at, std::uintptr_t page) {
-        return (at + page - 1) / page * page;
-    };
-    const auto begin = reinterpret_cast<std::uintptr_t>(place), end = begin + bytes;
-    const std::uintptr_t small = upTo(begin, kSmallPage), large = upTo(begin, kLargePage);
-    if (end < large + kLargePage) return;
-    (void)madvise(reinterpret_cast<void*>(small), large - small, MADV_POPULATE_WRITE);
-    (void)madvise(reinterpret_cast<void*>(large), (end - large) / kLargePage * kLargePage,
-                  MADV_HUGEPAGE);
-}
+constexpr std::int64_t kMostReserved = 1 << 20;  ///< blocks
 
 constexpr std::string_view kTiles =
     "SELECT begin_ns, end_ns, count, checksum, data FROM tile WHERE row_id=?1 AND level=?2 AND "
@@ -148,10 +133,7 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
     m_clocks.emplace_back(rank);
     m_header.ranks.push_back(std::move(rank));
 
-    std::vector<StoredRow> rows;
-    if (m_impl->version >= sqlite::kSchemaOfRows) {
-        PIPER_ASSIGN(rows, m_impl->storedRows(source));
-    }
+    PIPER_ASSIGN(std::vector<StoredRow> rows, m_impl->storedRows(source));
     if (rows.empty())
         PIPER_TRY(m_impl->query(
             "the rows of a rank", fmt::format("{} GROUP BY lane, track, sub_lane", kRowOfChunks),
@@ -175,10 +157,7 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
 }
 
 int StoredTimeline::laneOf(const StoredRow& row) const {
-    const auto& lanes = m_impl->codes.lane;
-    return row.lane < 0 || row.lane >= std::ssize(lanes)
-               ? -1
-               : lanes[static_cast<std::size_t>(row.lane)];
+    return static_cast<int>(m_impl->ownLane(row.lane));
 }
 
 void StoredTimeline::addRow(StoredRow row) {

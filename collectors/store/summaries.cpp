@@ -52,6 +52,8 @@ Status insertLevels(sqlite::Database& database, const StoredRow& row,
     return {};
 }
 
+/// A segment of more labels than a blob holds: of a digest it takes several blobs, else none, for
+/// its events are there.
 Status insertSegments(sqlite::Database& database, const StoredRow& row,
                       const std::vector<Segment>& segments) {
     SummaryWriter writer(database,
@@ -61,8 +63,16 @@ Status insertSegments(sqlite::Database& database, const StoredRow& row,
         const Segment& s = segments[i];
         const std::int64_t next =
             i + 1 < segments.size() ? segments[i + 1].begin_ns : kLargestTime + 1;
-        PIPER_TRY(writer.write({row.id, s.begin_ns, s.end_ns, next, std::ssize(s.sums)},
-                               encodeSums(s.sums)));
+        const auto put = [&](std::span<const LabelSums::value_type> sums) {
+            return writer.write({row.id, s.begin_ns, s.end_ns, next, std::ssize(sums)},
+                                encodeSums(sums));
+        };
+        if (row.hasChunks() && s.sums.size() > kChunkRows) {
+            PIPER_TRY(put({}));
+            continue;
+        }
+        for (std::size_t at = 0; at < s.sums.size(); at += kChunkRows)
+            PIPER_TRY(put(std::span(s.sums).subspan(at, std::min(kChunkRows, s.sums.size() - at))));
     }
     return {};
 }
@@ -90,6 +100,7 @@ Status Workspace::Impl::insertRow(StoredRow& row) {
 
 Result<std::vector<StoredRow>> Workspace::Impl::storedRows(const SourceRow& source) {
     std::vector<StoredRow> out;
+    if (version < sqlite::kSchemaOfRows) return out;
     PIPER_TRY(query(
         "the rows of a rank",
         "SELECT id, lane, track, sub_lane, count, begin_ns, end_ns, span_ns, levels, checksum "
@@ -154,12 +165,43 @@ Status Workspace::Impl::removeSummaries(std::int64_t source) {
     return {};
 }
 
+Status Workspace::Impl::checkSummaries(const SourceRow& source) {
+    const auto check = [&](std::string_view table, std::string_view numbers, const StoredRow& row,
+                           auto decode) {
+        return query(
+            fmt::format("table {}", table),
+            fmt::format("SELECT {}, count, checksum, data FROM {} WHERE row_id=?", numbers, table),
+            [&](Statement& s) { s.bind(row.id); },
+            [&](const Statement& r) {
+                const std::array<std::int64_t, 5> key{row.id, r.integer(0), r.integer(1),
+                                                      r.integer(2), r.integer(3)};
+                if (key.back() < 0 || !isIntact(key, r.text(5), r.integer(4)) ||
+                    !decode(r.text(5), static_cast<std::size_t>(key.back())))
+                    addDamage(fmt::format("table {}: a row of rank {} is damaged", table,
+                                          source.header.rank.value));
+            });
+    };
+    PIPER_ASSIGN(const std::vector<StoredRow> rows, storedRows(source));
+    for (const StoredRow& row : rows) {
+        PIPER_TRY(check("tile", "level, begin_ns, end_ns", row,
+                        [&](std::string_view blob, std::size_t count) {
+                            std::vector<Bucket> buckets;
+                            return decodeBuckets(blob, count, codes, buckets);
+                        }));
+        PIPER_TRY(check("total", "begin_ns, end_ns, next_ns", row,
+                        [&](std::string_view blob, std::size_t count) {
+                            LabelSums sums;
+                            return decodeSums(blob, count, codes, sums);
+                        }));
+    }
+    StepWindows steps;
+    return readSteps(source, steps);
+}
+
 Status Workspace::Impl::buildSummaries(const SourceRow& source) {
     PIPER_ASSIGN(const std::vector<StoredRow> before, storedRows(source));
     // A digest has nothing to make them of.
-    if (std::any_of(before.begin(), before.end(),
-                    [](const StoredRow& r) { return !r.hasChunks(); }))
-        return {};
+    if (lacksEvents(before)) return {};
     PIPER_TRY(removeSummaries(source.id));
     const std::string what = fmt::format("the summary of rank {}", source.header.rank.value);
     std::vector<std::array<std::int64_t, 3>> rows;
@@ -171,11 +213,11 @@ Status Workspace::Impl::buildSummaries(const SourceRow& source) {
         }));
     StepWindows steps;
     RankTimeline part;  // one row at a time: a rank may not fit into memory
-    for (const auto& [lane, track, sub_lane] : rows) {
+    for (const std::array<std::int64_t, 3>& place : rows) {
         part.events.clear();
         PIPER_TRY(query(
             what, kChunksOfRow,
-            [&](Statement& s) { s.bind(source.id).bind(lane).bind(track).bind(sub_lane); },
+            [&](Statement& s) { s.bind(source.id).bind(place[0]).bind(place[1]).bind(place[2]); },
             [&](const Statement& row) {
                 if (!decodeChunk(row, source.id, part))
                     addDamage(fmt::format("{}: a chunk is damaged", what));

@@ -73,7 +73,8 @@ public:
     /// Puts a whole rank in the place of what the run holds of that rank.
     /// Errors: NotFound when it holds none.
     Status replaceRank(std::string_view run_name, const RankTimeline& rank);
-    /// Adds a run of another file under a new name, events and summaries as they are stored there.
+    /// Adds a run of another file under a new name, events and summaries as they are stored there
+    /// (in the words of this file where the files' vocabularies differ).
     /// Errors: NotFound; RuleBroken when the name is taken.
     Result<std::int64_t> copyRun(Workspace& from, std::string_view run_name,
                                  std::string_view new_name);

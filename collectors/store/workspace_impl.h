@@ -98,7 +98,9 @@ struct Workspace::Impl {
     /// Replaces the summaries of every row of a rank by those of its chunks.
     Status buildSummaries(const SourceRow& source);
     Status removeSummaries(std::int64_t source);
-    /// Rows of table row.
+    /// Reads them all; damage() says what is wrong.
+    Status checkSummaries(const SourceRow& source);
+    /// Rows of table row; none in a file of a version without.
     Result<std::vector<StoredRow>> storedRows(const SourceRow& source);
     Status insertRow(StoredRow& row);
     /// Adds the summary of one row from all its events, sorted by start. Without `digested` its
@@ -117,6 +119,8 @@ struct Workspace::Impl {
     Status insertRecords(std::int64_t rank_id, const RankTimeline& records, Records what);
     /// Adds a rank in a transaction of its own.
     Result<std::int64_t> addRecords(std::int64_t run_id, const RankTimeline& rank, Records what);
+    /// What a lane of this file is in this program; -1 when it is not known.
+    [[nodiscard]] std::int64_t ownLane(std::int64_t lane) const;
     /// Adds events and summaries of another file's rank, as they are stored there.
     Status copyEvents(Impl& from, const SourceRow& source, std::int64_t rank_id);
     Status copySummaries(Impl& from, const SourceRow& source, std::int64_t rank_id);

@@ -81,6 +81,26 @@ TEST_F(Damage, AnIntactFileHasNone) {
     EXPECT_THAT(r.damage, testing::IsEmpty());
 }
 
+TEST_F(Damage, OfEverySummaryIsFoundByACheck) {
+    for (const char* change :
+         {"UPDATE row SET count=count+1 WHERE id=(SELECT min(id) FROM row)",
+          "UPDATE tile SET end_ns=end_ns+1 WHERE id=(SELECT max(id) FROM tile)",
+          "UPDATE tile SET data=x'05' WHERE id=(SELECT min(id) FROM tile)",
+          "UPDATE total SET next_ns=next_ns+1 WHERE id=(SELECT max(id) FROM total)",
+          "UPDATE total SET data=x'05' WHERE id=(SELECT min(id) FROM total)",
+          "UPDATE step_window SET end_ns=end_ns+1 WHERE id=(SELECT max(id) FROM step_window)"}) {
+        write(m_bytes);
+        sqlite3* database = nullptr;
+        ASSERT_EQ(sqlite3_open(file().c_str(), &database), SQLITE_OK);
+        EXPECT_EQ(sqlite3_exec(database, change, nullptr, nullptr, nullptr), SQLITE_OK);
+        EXPECT_EQ(sqlite3_changes(database), 1) << change;
+        sqlite3_close(database);
+        const Reading r = read();
+        EXPECT_EQ(r.events, 12000U) << change;
+        EXPECT_THAT(r.damage, testing::Not(testing::IsEmpty())) << change;
+    }
+}
+
 TEST_F(Damage, ATruncatedFileGivesWhatIsThereAndSaysSo) {
     write(m_bytes.substr(0, m_bytes.size() / 2));
     const Reading r = read();
