@@ -2,6 +2,7 @@
 // CPU time and memory of importing a Kineto file, against Python's json.load of the same file.
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 
@@ -12,6 +13,7 @@
 #include "collectors/import/import.h"
 #include "collectors/import/json_cursor.h"
 #include "core/base/json.h"
+#include "core/base/sample.h"
 #include "core/run/device_statistics.h"
 
 namespace piper::app {
@@ -170,12 +172,47 @@ Result<Contents> expectedContents(const std::vector<Sample>& samples,
     return out;
 }
 
+/// CPU times of repetitions of one thing.
+struct Costs {
+    std::vector<double> cpu_seconds;
+    std::int64_t peak_bytes = 0;
+
+    void add(const ProcessCost& cost) {
+        cpu_seconds.push_back(cost.cpu_seconds);
+        peak_bytes = std::max(peak_bytes, cost.peak_bytes);
+    }
+    [[nodiscard]] double middle() const { return median(cpu_seconds); }
+    /// How far repetitions lie apart: the middle half of them over the median.
+    [[nodiscard]] double noise() const {
+        return (quantile(cpu_seconds, 0.75) - quantile(cpu_seconds, 0.25)) / middle();
+    }
+};
+
 struct ImportCosts {
-    ProcessCost own, python;
+    Costs own, python;
+    std::vector<double> ratios;  ///< python's over ours, of each pair
     double megabytes = 0.0, workspace_megabytes = 0.0;
     Contents contents;
-    bool has_python = false;
 };
+
+/// Imports the file in a process that has read nothing yet: its peak is that of the import alone.
+Result<ProcessCost> importOnce(const std::filesystem::path& trace,
+                               const std::filesystem::path& into, const Contents& expected,
+                               Contents& contents) {
+    PIPER_ASSIGN(const ProcessCost cost,
+                 costOf(std::vector<std::string>{"/proc/self/exe", "import", trace.string(), "-o",
+                                                 into.string()}));
+    PIPER_ASSIGN(Workspace workspace, Workspace::open(into));
+    PIPER_ASSIGN(contents, contentsOf(workspace));
+    // 1: a sample is damaged, which its contents show as well.
+    if (cost.exit_status > 1 || contents != expected)
+        return fail(ErrorCode::External,
+                    "the import is wrong: {} events, {} kernels of {} ns in the workspace, {}, {} "
+                    "and {} ns in the file",
+                    contents.events, contents.kernels, contents.kernel_sum_ns, expected.events,
+                    expected.kernels, expected.kernel_sum_ns);
+    return cost;
+}
 
 Result<ImportCosts> measureImport(const BenchOptions& options,
                                   const std::filesystem::path& directory) {
@@ -194,24 +231,26 @@ Result<ImportCosts> measureImport(const BenchOptions& options,
     samples.clear();
     ImportCosts out;
     out.megabytes = static_cast<double>(std::filesystem::file_size(trace)) / kBytesPerMb;
-    // A process that has read nothing yet: its peak is that of the import alone.
-    PIPER_ASSIGN(out.own, costOf(std::vector<std::string>{"/proc/self/exe", "import",
-                                                          trace.string(), "-o", into.string()}));
-    PIPER_ASSIGN(Workspace workspace, Workspace::open(into));
-    PIPER_ASSIGN(out.contents, contentsOf(workspace));
-    // 1: a sample is damaged, which its contents show as well.
-    if (out.own.exit_status > 1 || out.contents != expected)
-        return fail(ErrorCode::External,
-                    "the import is wrong: {} events, {} kernels of {} ns in the workspace, {}, {} "
-                    "and {} ns in the file",
-                    out.contents.events, out.contents.kernels, out.contents.kernel_sum_ns,
-                    expected.events, expected.kernels, expected.kernel_sum_ns);
-    out.workspace_megabytes = static_cast<double>(std::filesystem::file_size(into)) / kBytesPerMb;
-    const Result<ProcessCost> python = costOf(std::vector<std::string>{
-        "python3", "-c", "import json, sys; json.load(open(sys.argv[1]))", trace.string()});
-    out.has_python = python.ok() && python->exit_status == 0;
-    if (out.has_python) out.python = *python;
+    for (std::int64_t pair = 0; pair < options.pairs; ++pair) {
+        PIPER_ASSIGN(const ProcessCost own, importOnce(trace, into, expected, out.contents));
+        out.own.add(own);
+        out.workspace_megabytes =
+            static_cast<double>(std::filesystem::file_size(into)) / kBytesPerMb;
+        std::filesystem::remove(into);
+        const Result<ProcessCost> python = costOf(std::vector<std::string>{
+            "python3", "-c", "import json, sys; json.load(open(sys.argv[1]))", trace.string()});
+        if (!python.ok() || python->exit_status != 0) continue;
+        out.python.add(*python);
+        out.ratios.push_back(python->cpu_seconds / own.cpu_seconds);
+    }
     return out;
+}
+
+Json documentOf(const Costs& costs) {
+    return {{"cpu_seconds", costs.cpu_seconds},
+            {"median_cpu_seconds", costs.middle()},
+            {"noise", costs.noise()},
+            {"peak_bytes", costs.peak_bytes}};
 }
 
 Json documentOf(const ImportCosts& costs) {
@@ -221,13 +260,14 @@ Json documentOf(const ImportCosts& costs) {
                 {"workspace_bytes", costs.workspace_megabytes * kBytesPerMb},
                 {"events", costs.contents.events},
                 {"kernels", costs.contents.kernels},
-                {"cpu_seconds", costs.own.cpu_seconds},
-                {"peak_bytes", costs.own.peak_bytes},
+                {"pairs", costs.own.cpu_seconds.size()},
+                {"import", documentOf(costs.own)},
                 {"peak_per_file_byte",
                  static_cast<double>(costs.own.peak_bytes) / (costs.megabytes * kBytesPerMb)}};
-    out["python_cpu_seconds"] = costs.has_python ? Json(costs.python.cpu_seconds) : Json();
-    out["times_python"] =
-        costs.has_python ? Json(costs.python.cpu_seconds / costs.own.cpu_seconds) : Json();
+    const bool compared = !costs.ratios.empty();
+    out["python"] = compared ? documentOf(costs.python) : Json();
+    out["times_python"] = costs.ratios;
+    out["median_times_python"] = compared ? Json(median(costs.ratios)) : Json();
     return out;
 }
 
@@ -242,14 +282,23 @@ Outcome benchImport(const BenchOptions& options, bool json) {
     }
     fmt::print("{:.0f} MB, {} events, {} kernels: contents right\n", costs.megabytes,
                costs.contents.events, costs.contents.kernels);
-    fmt::print("import: {:.2f} s CPU ({:.0f} MB/s), peak {:.0f} MB, workspace file {:.1f} MB\n",
-               costs.own.cpu_seconds, costs.megabytes / costs.own.cpu_seconds,
-               static_cast<double>(costs.own.peak_bytes) / kBytesPerMb, costs.workspace_megabytes);
-    if (costs.has_python)
-        fmt::print("python3 json.load: {:.2f} s CPU, {:.1f} times as long\n",
-                   costs.python.cpu_seconds, costs.python.cpu_seconds / costs.own.cpu_seconds);
-    else
+    fmt::print(
+        "import: {:.2f} s CPU (median of {}, noise {:.1f} %; {:.0f} MB/s), peak {:.0f} MB, {:.2f} "
+        "of the file, workspace file {:.1f} MB\n",
+        costs.own.middle(), costs.own.cpu_seconds.size(), 100.0 * costs.own.noise(),
+        costs.megabytes / costs.own.middle(),
+        static_cast<double>(costs.own.peak_bytes) / kBytesPerMb,
+        static_cast<double>(costs.own.peak_bytes) / (costs.megabytes * kBytesPerMb),
+        costs.workspace_megabytes);
+    if (costs.ratios.empty())
         fmt::print("python3 is not there to compare with\n");
+    else
+        fmt::print(
+            "python3 json.load: {:.2f} s CPU (noise {:.1f} %), peak {:.0f} MB; as often as long in "
+            "{} interleaved pairs: {:.2f} ({:.2f} to {:.2f})\n",
+            costs.python.middle(), 100.0 * costs.python.noise(),
+            static_cast<double>(costs.python.peak_bytes) / kBytesPerMb, costs.ratios.size(),
+            median(costs.ratios), quantile(costs.ratios, 0.0), quantile(costs.ratios, 1.0));
     return 0;
 }
 

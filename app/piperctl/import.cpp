@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <memory>
 
+#include "app/piperctl/child_process.h"
 #include "app/piperctl/command.h"
 #include "collectors/import/align.h"
+#include "core/base/csv.h"
 #include "core/base/json.h"
 
 namespace piper::app {
@@ -128,9 +131,34 @@ Json documentOf(const ImportSummary& summary, const std::string& file) {
             {"lost_data", summary.counters.lostData()}};
 }
 
+/// Where each rank stands on the common clock and what of its arrows finds its other end; arrows
+/// are joined within a rank only.
+Result<Json> ranksOf(Workspace& into, const ImportSummary& summary) {
+    Json out = Json::array();
+    for (const std::string& name : runsOf(summary)) {
+        PIPER_ASSIGN(const Run run, into.readHeader(name));
+        for (const RankTimeline& rank : run.ranks) {
+            const auto counter = [&](const char* key) -> std::int64_t {
+                const auto found = rank.counters.find(key);
+                if (found == rank.counters.end()) return 0;
+                return parseWhole(found->second).ok() ? *parseWhole(found->second) : 0;
+            };
+            out.push_back(
+                {{"run", name},
+                 {"rank", rank.rank.value},
+                 {"offset_ns", rank.offset_ns},
+                 {"arrows_begun", counter("import.info.flow_start")},
+                 {"arrows_ended", counter("import.info.flow_end")},
+                 {"arrows_without_begin", counter("import.info.flow_end_without_start")}});
+        }
+    }
+    return out;
+}
+
 Outcome runImport(const ImportArguments& arguments, bool json) {
     const std::vector<std::filesystem::path> paths(arguments.traces.begin(),
                                                    arguments.traces.end());
+    const auto begin = std::chrono::steady_clock::now();
     std::error_code ignored;
     const bool fresh = !std::filesystem::exists(arguments.output, ignored);
     PIPER_ASSIGN(Workspace into, Workspace::openOrCreate(arguments.output));
@@ -143,10 +171,18 @@ Outcome runImport(const ImportArguments& arguments, bool json) {
         return std::move(imported).error();
     }
     PIPER_ASSIGN(const Alignment clocks, setClocks(into, *imported, arguments, json));
+    Json ranks;
+    if (json) {
+        PIPER_ASSIGN(ranks, ranksOf(into, *imported));
+    }
     PIPER_TRY(into.close());
     if (json) {
+        const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
         Json document = documentOf(*imported, arguments.output);
         document["clocks"] = clocks.rows;
+        document["ranks"] = std::move(ranks);
+        document["wall_seconds"] = wall.count();
+        document["cpu_seconds"] = ownCpuSeconds();
         printJson(document);
     }
     for (const ImportSummary::Written& w : imported->written)

@@ -90,22 +90,27 @@ std::string argumentText(const Event& e, const RankTimeline& rank) {
     return out;
 }
 
-/// What distinguishes a record without a length: its letter and the members it needs.
-std::string markText(const Event& e) {
+/// What distinguishes a record without a length: its letter and the members it needs. Readers join
+/// arrows by category, name and id wherever they are: `prefix` keeps ranks apart.
+std::string markText(const Event& e, const std::string& prefix) {
+    const auto id = [&] {
+        return prefix.empty() ? std::to_string(e.correlation)
+                              : fmt::format("\"{}{}\"", prefix, e.correlation);
+    };
     switch (e.category) {
         case EventCategory::FlowStart:
-            return fmt::format(R"("ph":"s","id":{})", e.correlation);
+            return fmt::format(R"("ph":"s","id":{})", id());
         case EventCategory::FlowStep:
-            return fmt::format(R"("ph":"t","id":{})", e.correlation);
+            return fmt::format(R"("ph":"t","id":{})", id());
         case EventCategory::FlowEnd:
-            return fmt::format(R"("ph":"f","bp":"e","id":{})", e.correlation);
+            return fmt::format(R"("ph":"f","bp":"e","id":{})", id());
         default:
             return R"("ph":"i","s":"t")";
     }
 }
 
 std::string eventText(const Event& e, const RankTimeline& rank, const ExportRows& rows,
-                      const RankClock& clock) {
+                      const RankClock& clock, const std::string& prefix) {
     const std::string place = fmt::format(R"("pid":{},"tid":{},"ts":{})", rank.rank.value,
                                           rows.of(e).id, micros(clock.toCommon(e.start_ns)));
     const std::string name = jsonText(nameOf(e, rank));
@@ -113,7 +118,7 @@ std::string eventText(const Event& e, const RankTimeline& rank, const ExportRows
         return fmt::format(R"({{"ph":"C",{},"name":{},"args":{{"value":{}}}}})", place, name,
                            e.bytes);
     if (isMark(e.category))
-        return fmt::format(R"({{{},{},"name":{},"cat":"{}"}})", markText(e), place, name,
+        return fmt::format(R"({{{},{},"name":{},"cat":"{}"}})", markText(e, prefix), place, name,
                            categoryOf(e));
     return fmt::format(R"({{"ph":"X",{},"dur":{},"name":{},"cat":"{}","args":{{{}}}}})", place,
                        micros(e.duration_ns), name, categoryOf(e), argumentText(e, rank));
@@ -134,10 +139,12 @@ Status writeChromeTrace(const Run& run, std::ostream& out) {
         const ExportRows rows(rank);
         const RankClock clock(rank);
         addNames(writer, rank, rows);
+        const std::string prefix =
+            run.ranks.size() > 1 ? fmt::format("rank {}: ", rank.rank.value) : "";
         for (const Event& e : rank.events) {
             // Names of processes and threads are written above.
             if (e.category == EventCategory::Metadata) continue;
-            writer.add(eventText(e, rank, rows, clock));
+            writer.add(eventText(e, rank, rows, clock, prefix));
             if (writer.failed()) return writer.finish();
         }
         for (const MemorySample& m : rank.memory) writer.add(memoryText(m, rank, clock));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 namespace piper {
 namespace {
@@ -16,6 +17,8 @@ constexpr std::size_t kCompressedBlock = std::size_t{1} << 18;
 constexpr int kGzip = 15 + 16;
 /// Of one call: zlib counts in 32 bits.
 constexpr std::size_t kLargestRead = std::size_t{1} << 30;
+/// Byte order mark, as editors of other systems put before a text.
+constexpr std::string_view kMark = "\xef\xbb\xbf";
 
 }  // namespace
 
@@ -27,6 +30,8 @@ struct ByteSource::Impl {
     std::unique_ptr<std::FILE, CloseFile> file;
     bool compressed = false;
     bool member_open = false;
+    bool begun = false;     ///< something was read
+    bool finished = false;  ///< a member was read to its end
     z_stream stream{};
     std::unique_ptr<char[]> input;
     std::string fault;
@@ -43,6 +48,10 @@ struct ByteSource::Impl {
     }
 
     std::size_t inflateSome(char* to, std::size_t size);
+    std::size_t read(char* to, std::size_t size) {
+        if (size == 0 || !fault.empty()) return 0;
+        return compressed ? inflateSome(to, size) : readFile(to, size);
+    }
 };
 
 std::size_t ByteSource::Impl::inflateSome(char* to, std::size_t size) {
@@ -58,14 +67,21 @@ std::size_t ByteSource::Impl::inflateSome(char* to, std::size_t size) {
                 return 0;
             }
         }
+        if (!member_open && finished) {
+            // Zeros fill up the last block behind the last member.
+            while (stream.avail_in > 0 && *stream.next_in == 0) ++stream.next_in, --stream.avail_in;
+            if (stream.avail_in == 0) continue;
+        }
         if (!member_open && inflateReset(&stream) != Z_OK) return 0;
         member_open = true;
         const int code = inflate(&stream, Z_NO_FLUSH);
-        if (code == Z_STREAM_END)
+        if (code == Z_STREAM_END) {
             member_open = false;
-        else if (code != Z_OK && code != Z_BUF_ERROR)
+            finished = true;
+        } else if (code != Z_OK && code != Z_BUF_ERROR) {
             fault = std::string("the compressed stream is damaged: ") +
                     (stream.msg ? stream.msg : "unknown fault");
+        }
     }
     return size - stream.avail_out;
 }
@@ -103,8 +119,19 @@ Result<ByteSource> ByteSource::open(const std::filesystem::path& path) {
 }
 
 std::size_t ByteSource::read(char* to, std::size_t size) {
-    if (size == 0 || !m_impl->fault.empty()) return 0;
-    return m_impl->compressed ? m_impl->inflateSome(to, size) : m_impl->readFile(to, size);
+    const std::size_t got = m_impl->read(to, size);
+    if (m_impl->begun || got == 0) return got;
+    m_impl->begun = true;
+    std::size_t length = got;
+    while (length < std::min(size, kMark.size())) {
+        const std::size_t more = m_impl->read(to + length, size - length);
+        if (more == 0) break;
+        length += more;
+    }
+    if (!std::string_view(to, length).starts_with(kMark)) return length;
+    if (length == kMark.size()) return m_impl->read(to, size);
+    std::memmove(to, to + kMark.size(), length - kMark.size());
+    return length - kMark.size();
 }
 
 const std::string& ByteSource::fault() const {

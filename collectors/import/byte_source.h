@@ -19,7 +19,8 @@ public:
     ByteSource& operator=(ByteSource&&) noexcept;
     ~ByteSource();
 
-    /// Up to `size` bytes; 0 at the end of what can be read.
+    /// Up to `size` bytes; 0 at the end of what can be read. A byte order mark of UTF-8 at the
+    /// begin is passed over.
     std::size_t read(char* to, std::size_t size);
     /// Why reading ended before the end of the file: a truncated or damaged gzip stream, a fault of
     /// the disk; empty otherwise.

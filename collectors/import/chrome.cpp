@@ -272,6 +272,9 @@ void ChromeReader::afterBroken() {
 }
 
 void ChromeReader::take(const ChromeEvent& e) {
+    // Some writers put an empty object first or last, to be done with commas.
+    if (e.is_object && e.phase.empty() && e.name.empty() && e.time.empty())
+        return note("empty_element", ImportSeverity::Info, "");
     if (!e.is_object || e.phase.empty())
         return note("no_event", ImportSeverity::DataLoss, "an element without \"ph\"");
     switch (e.phase.front()) {
@@ -347,7 +350,7 @@ std::optional<Event> ChromeReader::place(const ChromeEvent& e, EventCategory cat
 void ChromeReader::takeComplete(const ChromeEvent& e) {
     if (e.category != m_category_text) {
         m_category_text = std::string(e.category);
-        m_category = chromeCategory(e.category);
+        m_category = chromeCategory(text(e.category));
     }
     std::optional<Event> event = place(e, m_category);
     if (!event) return;
@@ -403,7 +406,7 @@ void ChromeReader::takeMetadata(const ChromeEvent& e) {
 
 void ChromeReader::takeRange(const ChromeEvent& e) {
     if (e.phase.front() == 'B') {
-        if (const std::optional<Event> event = place(e, chromeCategory(e.category)))
+        if (const std::optional<Event> event = place(e, chromeCategory(text(e.category))))
             m_builder.open(e.process, e.thread, *event);
         return;
     }

@@ -36,6 +36,11 @@ Result<Format> formatOf(const std::filesystem::path& path) {
                     source.fault().empty() ? "" : ": ", source.fault())
             .at(path.string());
     if (head.starts_with("SQLite format 3")) return formatOfDatabase(head);
+    if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")) {
+        Error error = fail(ErrorCode::InvalidInput, "is text in UTF-16, which is not read");
+        error.hint = "iconv -f UTF-16 -t UTF-8 FILE > FILE.utf8";
+        return std::move(error).at(path.string());
+    }
     const std::string_view text = trimmed(head);
     if (text.starts_with('{'))
         return holds(text, "avg_1st_a2a_per_layer") || holds(text, "avg_experts_per_layer") ||
@@ -96,7 +101,21 @@ Result<std::vector<ImportedRun>> readTrace(const std::filesystem::path& path) {
         case Format::Log:
             break;
     }
-    return asList(importTrainingLog(path));
+    Result<ImportedRun> log = importTrainingLog(path);
+    if (log.ok() || log.error().code != ErrorCode::InvalidInput) return asList(std::move(log));
+    // Its table may stand behind much other output.
+    Result<std::vector<ImportedRun>> tests = importNcclTests(path);
+    if (tests.ok()) return tests;
+    return std::move(log).error();
+}
+
+/// All of a run but its ranks.
+Run headerOf(ImportedRun& imported) {
+    std::vector<RankTimeline> ranks;
+    ranks.swap(imported.run.ranks);
+    Run header = imported.run;
+    ranks.swap(imported.run.ranks);
+    return header;
 }
 
 /// A run that is being put together from several files.
@@ -252,12 +271,11 @@ private:
         return nullptr;
     }
 
-    Result<OpenRun*> runFor(const ImportedRun& imported, const std::filesystem::path& path) {
+    Result<OpenRun*> runFor(ImportedRun& imported, const std::filesystem::path& path) {
         if (OpenRun* open = find(imported, path)) return open;
         std::string name = m_options.run_name;
         if (name.empty()) name = imported.run.name.empty() ? traceStem(path) : imported.run.name;
-        Run header = imported.run;
-        header.ranks.clear();
+        Run header = headerOf(imported);
         PIPER_ASSIGN(header.name, m_into.freeRunName(name));
         header.kind = RunKind::Measured;
         header.outcome = RunOutcome::Running;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of nccl-tests, also with mpirun's tags or other lines between: a test begins with its
-// version or settings line and ends with its average; rows are read from their right end, for the
-// columns on the left differ between tests and versions.
+// The output of nccl-tests, also with tags of launchers before its lines or other lines between: a
+// test begins with its version or settings line and ends with its average. A row is known by size,
+// count and type and read from its right end: columns between differ between tests and versions.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -35,7 +35,7 @@ struct Best {
 
 class NcclTest {
 public:
-    std::string version, name = "unknown", gpu, average, bounds;
+    std::string version, name, gpu, average, bounds;
     std::set<std::string> ranks;
     std::int64_t rows = 0;
 
@@ -75,16 +75,49 @@ void NcclTest::addEvent(const Timing& timing, std::int64_t bytes, std::int32_t t
     m_now_ns += timing.time_ns;
 }
 
+/// "2026-02-03 10:11:12", which --report_timestamps puts at the end of each row.
+bool isTimestamp(std::string_view day, std::string_view time) {
+    return day.size() == 10 && day[4] == '-' && day[7] == '-' && time.size() == 8 &&
+           time[2] == ':' && time[5] == ':';
+}
+
+bool isType(std::string_view word) {
+    static constexpr std::string_view kTypes[] = {
+        "int8",     "char",   "uint8",   "int32",    "int",     "uint32", "int64",
+        "uint64",   "half",   "float16", "float",    "float32", "double", "float64",
+        "bfloat16", "f8e4m3", "f8e5m2",  "fp8_e4m3", "fp8_e5m2"};
+    return std::find(std::begin(kTypes), std::end(kTypes), word) != std::end(kTypes);
+}
+
+/// Words of a row: size, count, type, then at least four columns out of place and four in place.
+constexpr std::size_t kLeastWords = 11;
+
+/// A row from its size on, without the time it may end with; empty for any other line.
+std::span<const std::string_view> rowOf(std::span<const std::string_view> words) {
+    std::int64_t number = 0;
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+        if (!parseWholeNumber(words[i], number) || !parseWholeNumber(words[i + 1], number))
+            continue;
+        // A type that is not known here has at least no number's form.
+        if (!isType(words[i + 2]) && (numberIn(words[i + 2]) || words.size() - i < kLeastWords))
+            continue;
+        words = words.subspan(i);
+        if (words.size() > 2 && isTimestamp(words[words.size() - 2], words.back()))
+            words = words.first(words.size() - 2);
+        return words;
+    }
+    return {};
+}
+
 bool NcclTest::row(std::string_view line, ImportCounters& counters) {
-    const std::vector<std::string_view> words = wordsOf(line);
+    const std::vector<std::string_view> all = wordsOf(line);
+    const std::span<const std::string_view> words = rowOf(all);
     std::int64_t bytes = 0;
-    // size, count, type, [redop, root,] then four columns out of place and four in place
-    if (words.size() < 11 || !parseWholeNumber(words[0], bytes)) return false;
-    const std::span<const std::string_view> all(words);
+    if (words.empty() || !parseWholeNumber(words[0], bytes)) return false;
     Timing out, in;
-    if (!readTiming(all.subspan(words.size() - 8, 4), out) ||
-        !readTiming(all.subspan(words.size() - 4, 4), in) || !inTimeRange(m_now_ns + out.time_ns) ||
-        !inTimeRange(m_now_ns + out.time_ns + in.time_ns)) {
+    if (words.size() < kLeastWords || !readTiming(words.subspan(words.size() - 8, 4), out) ||
+        !readTiming(words.subspan(words.size() - 4, 4), in) ||
+        !inTimeRange(m_now_ns + out.time_ns) || !inTimeRange(m_now_ns + out.time_ns + in.time_ns)) {
         counters.add("malformed_row", ImportSeverity::DataLoss, 1, line);
         return true;
     }
@@ -110,6 +143,7 @@ bool NcclTest::row(std::string_view line, ImportCounters& counters) {
 }
 
 ImportedRun NcclTest::finish(std::string_view stem) && {
+    if (name.empty()) name = "unknown";
     ImportedRun out;
     out.format = "nccl-tests";
     out.run.name = fmt::format("{} {}", stem, name);
@@ -166,11 +200,13 @@ public:
     explicit NcclTestsReader(std::string stem) : m_stem(std::move(stem)) {}
 
     void line(std::string_view line) {
-        const std::string_view text = trimmed(line);
-        if (!text.starts_with('#')) {
-            (void)m_test.row(text, m_counters);
+        // Behind what a launcher puts before it.
+        const std::size_t mark = line.find('#');
+        if (mark == std::string_view::npos) {
+            if (!m_test.row(line, m_counters)) readCommand(line);
             return;
         }
+        const std::string_view text = trimmed(line.substr(mark));
         std::string value;
         if (text.find("nccl-tests version") != std::string_view::npos) {
             endTest();
@@ -178,8 +214,9 @@ public:
         } else if (after(text, "Collective test starting", value)) {
             if (!m_test.empty()) endTest();
             m_test.name = value;
-        } else if (text.find("# nThread") == 0) {
+        } else if (text.starts_with("# nThread")) {
             if (!m_test.empty()) endTest();
+            if (m_test.name.empty()) m_test.name = m_command;
         } else if (after(text, "Out of bounds values", value)) {
             m_test.bounds = value;
         } else if (after(text, "Avg bus bandwidth", value)) {
@@ -197,6 +234,16 @@ public:
     ImportCounters& counters() { return m_counters; }
 
 private:
+    /// Versions before 2.14 do not say which test runs; the command line before it may.
+    void readCommand(std::string_view line) {
+        static constexpr std::string_view kEnd = "_perf";
+        for (const std::string_view word : wordsOf(line)) {
+            const std::string_view program = word.substr(word.rfind('/') + 1);
+            if (program.size() > kEnd.size() && program.ends_with(kEnd))
+                m_command = std::string(program);
+        }
+    }
+
     void endTest() {
         const std::string version = m_test.version;
         if (!m_test.empty()) {
@@ -208,7 +255,7 @@ private:
         m_test.version = version;
     }
 
-    std::string m_stem;
+    std::string m_stem, m_command;
     NcclTest m_test;
     ImportCounters m_counters;
     std::vector<ImportedRun> m_runs;

@@ -204,7 +204,10 @@ void NsysReader::readRow(const Statement& row, const Columns& c, const TableShap
     e.category = shape.category;
     const bool ends = c.end >= 0 && !row.isNull(c.end);
     if (row.isNull(c.start)) {
-        e.category = EventCategory::Metadata;  // an NVTX category or domain
+        // An NVTX category or domain; any other record lacks what it needs.
+        e.category = EventCategory::Metadata;
+        if (shape.category != EventCategory::Annotation)
+            m_counters.add("no_timestamp", ImportSeverity::DataLoss, 1, shape.table);
     } else {
         const std::int64_t start = row.integer(c.start), end = ends ? row.integer(c.end) : start;
         if (!inTimeRange(start) || !inTimeRange(end)) {
@@ -213,7 +216,10 @@ void NsysReader::readRow(const Statement& row, const Columns& c, const TableShap
         }
         e.start_ns = start;
         e.duration_ns = end - start;
-        if (!ends) e.category = EventCategory::Instant;
+        if (!ends && isDeviceWork(shape.category))
+            m_counters.add("no_duration", ImportSeverity::Info, 1, shape.table);
+        else if (!ends)
+            e.category = EventCategory::Instant;
     }
     if (e.duration_ns < 0)
         m_counters.add("negative_duration", ImportSeverity::Info, 1, shape.table);

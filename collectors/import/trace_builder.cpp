@@ -7,6 +7,7 @@
 #include <charconv>
 #include <limits>
 
+#include "collectors/store/expect_writing.h"
 #include "core/run/sub_lanes.h"
 #include "core/run/time_range.h"
 
@@ -39,6 +40,11 @@ bool isFlow(EventCategory c) {
 }
 
 }  // namespace
+
+void TraceBuilder::reserve(std::size_t records) {
+    m_events.reserve(records);
+    expectWriting(m_events.data(), m_events.capacity() * sizeof(Event));
+}
 
 std::int32_t TraceBuilder::track(std::string_view process, std::string_view thread,
                                  std::int32_t device, std::int64_t stream) {
@@ -139,17 +145,22 @@ void TraceBuilder::fromOrigin(std::int64_t origin_ns) {
 }
 
 /// By track, on each ranges before marks, both in the order they came: sorted by counting, for a
-/// trace has few tracks and its events mostly come by time.
+/// trace has few tracks and its events mostly come by time; in place, for it may fill the memory.
 void TraceBuilder::sortByTrack() {
-    const auto placeOf = [](const Event& e) {
+    const auto groupOf = [](const Event& e) {
         return 2 * static_cast<std::size_t>(std::max(0, e.track)) + (isMark(e.category) ? 1 : 0);
     };
-    std::vector<std::size_t> begins(2 * std::max<std::size_t>(1, m_tracks.size()) + 1, 0);
-    for (const Event& e : m_events) ++begins[placeOf(e) + 1];
-    for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
-    std::vector<Event> sorted(m_events.size());
-    for (const Event& e : m_events) sorted[begins[placeOf(e)]++] = e;
-    m_events = std::move(sorted);
+    std::vector<std::size_t> next(2 * std::max<std::size_t>(1, m_tracks.size()) + 1, 0);
+    for (const Event& e : m_events) ++next[groupOf(e) + 1];
+    for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+    std::vector<std::size_t> places(m_events.size());
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = next[groupOf(m_events[i])]++;
+    for (std::size_t i = 0; i < places.size(); ++i)
+        while (places[i] != i) {
+            const std::size_t to = places[i];
+            std::swap(m_events[i], m_events[to]);
+            std::swap(places[i], places[to]);
+        }
 }
 
 void TraceBuilder::assignRows() {

@@ -20,7 +20,7 @@ public:
                        std::int64_t stream = -1);
     std::int32_t name(std::string_view text) { return m_names.intern(text); }
     /// Makes room for about so many records.
-    void reserve(std::size_t records) { m_events.reserve(records); }
+    void reserve(std::size_t records);
     /// Adds a record with its time as the trace gives it.
     void add(const Event& event) { m_events.push_back(event); }
     /// Opens a range of a thread; close() ends the innermost open one and stores it on the track

@@ -9,8 +9,9 @@
 namespace piper {
 namespace {
 
-/// Names of templates grow to many kilobytes; the matcher's depth grows with the text.
-constexpr std::size_t kMatchedLength = 4096;
+/// Names of templates grow to many kilobytes; the matcher's depth grows with the text. So they are
+/// matched in pieces that overlap by more than a word.
+constexpr std::size_t kMatchedLength = 4096, kOverlap = 1024;
 
 char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -45,9 +46,17 @@ CommunicationRule CommunicationRule::standard() {
 }
 
 bool CommunicationRule::matches(std::string_view name) const {
-    const std::string_view head = name.substr(0, kMatchedLength);
+    namespace rx = std::regex_constants;
     try {
-        return std::regex_search(head.begin(), head.end(), m_compiled->expression);
+        for (std::size_t at = 0;; at += kMatchedLength - kOverlap) {
+            const std::string_view piece = name.substr(at, kMatchedLength);
+            const auto flags =
+                (at > 0 ? rx::match_prev_avail : rx::match_default) |
+                (at + piece.size() < name.size() ? rx::match_not_eol : rx::match_default);
+            if (std::regex_search(piece.begin(), piece.end(), m_compiled->expression, flags))
+                return true;
+            if (at + piece.size() >= name.size()) return false;
+        }
     } catch (const std::regex_error&) {
         return false;  // too complex for this name
     }

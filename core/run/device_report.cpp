@@ -108,6 +108,16 @@ std::int64_t eventsOf(const Run& header, std::int64_t stored) {
     return all ? total : stored;
 }
 
+/// Of a name that may be kilobytes of templates: what fits a line. kernels_by_name has all of it.
+std::string shownName(std::string_view name) {
+    constexpr std::size_t kCharacters = 90;
+    std::size_t end = 0, taken = 0;
+    const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+    for (; end < name.size(); ++end)
+        if (!continues(name[end]) && ++taken > kCharacters) break;
+    return std::string(name.substr(0, end));
+}
+
 }  // namespace
 
 void addDeviceStatistics(const Run& header, const DeviceStatistics& s, Json& out) {
@@ -135,7 +145,7 @@ void addDeviceStatistics(const Run& header, const DeviceStatistics& s, Json& out
         out["busy_union_ns"] = s.busy_union_ns;
         out["idle_in_span_ns"] = s.idle_in_span_ns;
         out["idle_by_cause"] = idleJson(s.idle);
-        out["top_kernel"] = s.by_name.empty() ? "" : s.by_name.front().name;
+        out["top_kernel"] = s.by_name.empty() ? "" : shownName(s.by_name.front().name);
         out["top_kernel_sum_ns"] = s.by_name.empty() ? 0 : s.by_name.front().sum_ns;
         out["device_time"] = rankRows(header, s);
         Json kernels = Json::array();

@@ -36,6 +36,29 @@ std::string logOf(int milliseconds) {
     return text;
 }
 
+TEST_F(ImportedRuns, RanksOfOneJobStandOnOneClock) {
+    std::vector<std::string> files;
+    for (int rank : {0, 1})
+        files.push_back(write(
+            fmt::format("worker{}.json", rank),
+            fmt::format(
+                R"({{"distributedInfo":{{"rank":{0},"world_size":2}},"traceEvents":[)"
+                R"({{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{1},"dur":2}},)"
+                R"({{"ph":"s","id":5,"cat":"ac2g","name":"ac2g","pid":0,"tid":7,"ts":{1}}},)"
+                R"({{"ph":"f","id":{2},"cat":"ac2g","name":"ac2g","pid":0,"tid":7,"ts":{1}}}]}})",
+                rank, 100 + 7 * rank, 5 + rank)));
+    std::vector<std::string> arguments{"import", "--json", "-o", workspace()};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    const Json got = document(piperctl(arguments));
+    ASSERT_EQ(got["ranks"].size(), 2U);
+    EXPECT_EQ(got["ranks"][0]["run"], got["ranks"][1]["run"]);
+    EXPECT_EQ(got["ranks"][0]["offset_ns"], 0);
+    EXPECT_EQ(got["ranks"][1]["offset_ns"], 7000);
+    EXPECT_EQ(got["ranks"][0]["arrows_without_begin"], 0);
+    EXPECT_EQ(got["ranks"][1]["arrows_without_begin"], 1);  // 5 of rank 0 is not its begin
+    EXPECT_GT(got["wall_seconds"].get<double>(), 0.0);
+}
+
 TEST_F(ImportedRuns, TrainingLogsHaveSteps) {
     import({write("a.log", logOf(100)), write("b.log", logOf(150))});
     const Json stats = document(piperctl({"stats", workspace(), "--json"}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "collectors/export/chrome.h"
@@ -24,6 +25,27 @@ Json chromeOf(const piper::Run& run) {
     const Result<Json> json = parseJson(out.str(), "trace");
     EXPECT_TRUE(json.ok()) << json.error().text();
     return json.ok() ? *json : Json();
+}
+
+TEST(ChromeExport, ArrowsOfTwoRanksHaveDifferentIds) {
+    piper::Run run;
+    for (int r : {0, 1}) {
+        RankTimeline rank;
+        rank.rank = RankId(r);
+        for (const EventCategory category : {EventCategory::FlowStart, EventCategory::FlowEnd}) {
+            Event e = test::event(1, 0);
+            e.category = category;
+            e.correlation = 17;
+            rank.events.push_back(e);
+        }
+        run.ranks.push_back(rank);
+    }
+    std::map<std::string, std::set<int>> ranks;
+    const Json json = chromeOf(run);
+    for (const Json& e : json["traceEvents"])
+        if (e.contains("id")) ranks[e["id"].dump()].insert(e["pid"].get<int>());
+    ASSERT_EQ(ranks.size(), 2U);
+    for (const auto& [id, of] : ranks) EXPECT_EQ(of.size(), 1U) << id;
 }
 
 TEST(ChromeExport, EveryEventComesOutWithItsPlaceTimeAndArguments) {

@@ -140,6 +140,40 @@ TEST(Chrome, ATruncatedGzipGivesWhatCameBefore) {
     EXPECT_THAT(run.counters.text(), HasSubstr("ends too early"));
 }
 
+TEST(Chrome, WhatStandsBehindAWholeGzipMemberIsReadOrTold) {
+    const std::string whole = readText(traceFile("hta/trace_filter__sampled_rank-0.json.gz"));
+    const std::size_t events = numEvents(import(whole, "t.json.gz"));
+    EXPECT_EQ(import(whole + std::string(3000, '\0'), "t.json.gz").counters.lostData(), false);
+    const ImportedRun rubbish = import(whole + "rubbish", "t.json.gz");
+    EXPECT_EQ(numEvents(rubbish), events);
+    EXPECT_EQ(rubbish.counters.count("source_damaged"), 1);
+}
+
+TEST(Chrome, AByteOrderMarkAndEscapedLettersAreNoDifference) {
+    const ImportedRun run = import(
+        "\xef\xbb\xbf" + document(R"({"ph":"X","cat":"k\u0065rnel","name":"k","pid":0,"tid":7,)"
+                                  R"("ts":1,"d\u0075r":2,"args":{"dev\u0069ce":3}})"));
+    ASSERT_EQ(numEvents(run), 1U);
+    const RankTimeline& rank = run.run.ranks[0];
+    EXPECT_EQ(rank.events[0].category, EventCategory::Kernel);
+    EXPECT_EQ(rank.events[0].duration_ns, 2000);
+    EXPECT_EQ(rank.trackOf(rank.events[0])->device, 3);
+    for (const char* start : {"\xff\xfe[", "\xfe\xff["}) {
+        RoundTrip wide({TextFile(std::string_view(start, 3)).path()});
+        ASSERT_FALSE(wide.summary.ok());
+        EXPECT_THAT(wide.summary.error().text(), HasSubstr("UTF-16"));
+    }
+}
+
+TEST(Chrome, AnEmptyElementIsNoLoss) {
+    const ImportedRun run = import(document("{}," + kernel(1, 1) + ",{}"));
+    EXPECT_EQ(numEvents(run), 1U);
+    EXPECT_EQ(run.run.ranks[0].counters.at("trace_events"), "3");
+    EXPECT_EQ(run.counters.count("empty_element"), 2);
+    EXPECT_FALSE(run.counters.lostData());
+    EXPECT_TRUE(import(document(R"({"name":"k","ts":1})")).counters.lostData());
+}
+
 TEST(Chrome, WhatIsNoTraceIsRefusedWithItsReason) {
     for (const auto& [text, reason] :
          {std::pair{"", "empty"}, std::pair{"{}", "no trace events"}, std::pair{"12", "neither"},

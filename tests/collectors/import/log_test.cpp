@@ -137,6 +137,43 @@ TEST(NcclTests, TagsOfMpirunOldColumnsAndABrokenRow) {
     EXPECT_FALSE(importNcclTests(TextFile("nothing", "n.log").path()).ok());
 }
 
+TEST(NcclTests, RowsOfOtherVersionsBehindLaunchersTags) {
+    const std::string noise(400000, 'x');  // more than is looked at to tell formats apart
+    const TextFile file(
+        noise +
+            "\n+ srun -l /opt/nccl-tests/build/alltoall_perf -b 8 -e 16 -S 1\n"
+            "0: # nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor)\n"
+            "0: #   Rank  0 Pid 1 on a device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
+            "0:            8             1     float    none      -1    31.51    0.10    0.20      "
+            "0"
+            "    30.10    0.20    0.30    N/A  2025-03-04 05:06:07\n"
+            "0:           16             2  f4e2m1    none      -1    41.51    0.30    0.40      2"
+            "    40.10    0.40    0.50      1  2025-03-04 05:06:08\n"
+            "0: # Out of bounds values : 3 FAILED\n0: # Avg bus bandwidth    : 0.35 \n"
+            "node-1: # nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"
+            "node-1:  8   2   float   31.51    0.10    0.20    N/A    30.10    0.20    0.30    "
+            "N/A\n"
+            "node-1: # Avg bus bandwidth    : 0.25\n",
+        "slurm.out");
+    RoundTrip trip({file.path()});
+    ASSERT_TRUE(trip.summary.ok()) << trip.summary.error().text();
+    ASSERT_EQ(trip.summary->written.size(), 2U);
+    const auto notes = trip.run(0).notes, second = trip.run(1).notes;
+    EXPECT_EQ(notes.at("nccl_tests.test"), "alltoall_perf");
+    EXPECT_EQ(notes.at("nccl_tests.rows"), "2");
+    EXPECT_EQ(notes.at("nccl_tests.ranks"), "1");
+    EXPECT_EQ(notes.at("nccl_tests.gpu"), "NVIDIA A100-SXM4-40GB");
+    EXPECT_EQ(notes.at("nccl_tests.max_bytes"), "16");
+    EXPECT_EQ(notes.at("nccl_tests.busbw_oop_at_max"), "0.40");
+    EXPECT_EQ(notes.at("nccl_tests.peak_busbw_ip"), "0.50");
+    EXPECT_EQ(notes.at("nccl_tests.wrong_total"), "3");
+    EXPECT_EQ(notes.at("nccl_tests.oob"), "3 FAILED");
+    EXPECT_EQ(notes.at("nccl_tests.avg_busbw"), "0.35");
+    EXPECT_EQ(second.at("nccl_tests.rows"), "1");
+    EXPECT_EQ(second.at("nccl_tests.avg_busbw"), "0.25");
+    EXPECT_FALSE(trip.summary->counters.lostData());
+}
+
 TEST(RankProfile, PartsBecomeOneLayer) {
     const TextFile file(R"({"avg_qkv_gemm": 1.5, "avg_attn_gemm": 2, "avg_out_gemm": 0.5,
         "avg_1st_a2a_per_layer": 3, "avg_experts_per_layer": 4, "avg_2nd_a2a_per_layer": 5,

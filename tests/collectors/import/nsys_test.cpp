@@ -149,6 +149,20 @@ TEST_F(NsysTest, TimesAtTheirLimitsAreCounted) {
     EXPECT_EQ(run->counters.count("bad_timestamp"), 2);
 }
 
+TEST_F(NsysTest, KernelsWithoutAnEndCountAndThoseWithoutAStartAreTold) {
+    sql(std::string(kStrings) + kKernels +
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(1400,NULL,0,7,4,17*16777216,1,1),"
+        "(NULL,1500,0,7,5,17*16777216,1,1);");
+    RoundTrip trip({file()});
+    const Json got = trip.statistics();
+    EXPECT_EQ(got["kernels"], 4);
+    EXPECT_EQ(got["kernel_sum_ns"], 550);
+    EXPECT_EQ(got["gpu_span_ns"], 400);
+    EXPECT_EQ(trip.summary->counters.count("no_duration"), 1);
+    EXPECT_EQ(trip.summary->counters.count("no_timestamp"), 1);
+    EXPECT_TRUE(trip.summary->counters.lostData());
+}
+
 TEST_F(NsysTest, OtherDatabasesAndBrokenOnesAreRefused) {
     sql("CREATE TABLE t(a)");
     const Result<ImportedRun> other = importNsys(file());

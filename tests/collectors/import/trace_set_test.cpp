@@ -128,6 +128,14 @@ TEST(TraceSet, ARuleOfTheUsersOwnReplacesTheStandardOne) {
     EXPECT_TRUE(standard.matches("void vllm::cross_device_reduce_1stage<half>"));
     EXPECT_FALSE(standard.matches("flash_fwd_splitkv_combine_kernel"));
     EXPECT_FALSE(standard.matches("step::internode"));
+    // Names longer than is matched at once.
+    const std::string filling(4090, 'x');
+    EXPECT_TRUE(standard.matches(filling + "nvshmem" + filling));
+    EXPECT_TRUE(standard.matches(filling + " ep::internode"));
+    for (std::size_t length = 3060; length < 3080; ++length)
+        EXPECT_FALSE(standard.matches(std::string(length, 'x') + "ep::internode" + filling));
+    EXPECT_TRUE(CommunicationRule::parse("end$")->matches(filling + filling + "end"));
+    EXPECT_FALSE(CommunicationRule::parse("x$")->matches(filling + filling + "end"));
 }
 
 }  // namespace
