@@ -30,6 +30,11 @@ void printExperts(const Json& experts) {
                    rateText(row, "flops_per_second"), row.at("peer").get<std::string>(),
                    rateText(row, "peer_flops_per_second"), ratioText(row.at("ratio")),
                    ratioText(row.at("against_itself"))});
+    for (const Json& row : experts.at("phases"))
+        table.add({std::to_string(row.at("tokens").get<int>()), "all three",
+                   rateText(row, "flops_per_second"), "packed",
+                   rateText(row, "peer_flops_per_second"), ratioText(row.at("ratio")),
+                   ratioText(row.at("against_itself"))});
     fmt::print("{}n {} pairs each\n", table.text(),
                experts.at("rows").front().at("ratio").at("n").get<int>());
 }

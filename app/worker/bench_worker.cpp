@@ -40,6 +40,29 @@ Json ratioOf(const std::vector<double>& above, const std::vector<double>& below)
             {"high", quantile(ratios, 0.75)}};
 }
 
+void addTo(std::vector<double>& sums, const std::vector<double>& values) {
+    sums.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+}
+
+/// The three passes of as many tokens together, beside the packed products.
+Json wholePhase(const std::vector<ExpertPairs>& pairs, std::int64_t tokens) {
+    std::vector<double> own, peer, again;
+    double flops = 0.0;
+    for (const ExpertPairs& p : pairs) {
+        if (p.tokens != tokens || p.peer != ExpertPeer::Packed) continue;
+        flops += p.flops;
+        addTo(own, p.own);
+        addTo(peer, p.peer_seconds);
+        addTo(again, p.again);
+    }
+    return {{"tokens", tokens},
+            {"flops_per_second", flops / median(own)},
+            {"peer_flops_per_second", flops / median(peer)},
+            {"ratio", ratioOf(peer, own)},
+            {"against_itself", ratioOf(again, own)}};
+}
+
 Result<Json> benchExpertPhase(bool quick) {
     const ExpertShape shape = quick ? ExpertShape{4, 128, 64} : ExpertShape{};
     const std::vector<std::int64_t> tokens =
@@ -54,10 +77,13 @@ Result<Json> benchExpertPhase(bool quick) {
                         {"peer_flops_per_second", p.flops / median(p.peer_seconds)},
                         {"ratio", ratioOf(p.peer_seconds, p.own)},
                         {"against_itself", ratioOf(p.again, p.own)}});
+    Json phases = Json::array();
+    for (const std::int64_t t : tokens) phases.push_back(wholePhase(pairs, t));
     return Json{{"num_experts", shape.num_experts},
                 {"hidden_size", shape.hidden},
                 {"moe_ffn_hidden_size", shape.ffn},
-                {"rows", rows}};
+                {"rows", rows},
+                {"phases", phases}};
 }
 
 Result<Json> benchStep(Transport& transport, bool quick) {
