@@ -16,6 +16,7 @@
 #include "app/workbench/session_run_controller.h"
 #include "app/workbench/settle.h"
 #include "app/workbench/slider_bench.h"
+#include "app/workbench/start_bench.h"
 #include "app/workbench/store_library.h"
 #include "app/workbench/table_bench.h"
 #include "app/workbench/thread_executor.h"
@@ -30,7 +31,8 @@ namespace {
 using namespace piper;
 using namespace piper::app;
 
-constexpr int kBenchMoves = 200;
+constexpr int kBenchMoves = 500;
+constexpr int kStarts = 20;
 constexpr std::size_t kTablePlans = 100'000;
 constexpr int kStartMs = 60'000;
 constexpr std::chrono::milliseconds kGoodbye{1000};  ///< for hosts, once the window is closed
@@ -218,12 +220,18 @@ int showWindow(QApplication& application, const Options& options, const StoreLib
     QObject::connect(&bench.plan, &ui::PlanViewModel::importFailed, say);
     QObject::connect(&bench.runs, &ui::RunsViewModel::failed, say);
     window.show();
-    if (options.screenshot.isEmpty() && options.bench.isEmpty() && options.report.isEmpty()) {
+    const bool first_page = options.bench == QStringLiteral("first-page");
+    if (options.screenshot.isEmpty() && (options.bench.isEmpty() || first_page) &&
+        options.report.isEmpty()) {
         const auto example = bundledExample("runs/olmoe-tiny.piper");
         if (options.workspace.isEmpty())
             openOwnRuns(bench, example.ok() ? std::optional(*example) : std::nullopt);
         if (!bench.tour.seen() && options.workspace.isEmpty() && options.plan.isEmpty())
             bench.tour.start();
+        if (first_page) {
+            const Status said = sayFirstPage(window, bench);
+            return said.ok() ? 0 : report(said.error());
+        }
         return QApplication::exec();
     }
     const Status status =
@@ -231,7 +239,19 @@ int showWindow(QApplication& application, const Options& options, const StoreLib
     return status.ok() ? 0 : report(status.error());
 }
 
+/// What needs no window of the workbench.
+std::optional<Status> startsAlone(const Options& options) {
+    if (options.bench == QStringLiteral("empty-window")) return sayEmptyWindow();
+    if (options.bench != QStringLiteral("start")) return {};
+    const Result<StartBench> bench = benchStart(kStarts);
+    if (!bench.ok()) return Status(bench.error());
+    std::printf("%s\n", benchJson(*bench).c_str());
+    return Status();
+}
+
 int runWindow(QApplication& application, const Options& options) {
+    if (const std::optional<Status> status = startsAlone(options))
+        return status->ok() ? 0 : report(status->error());
     const StoreLibrary library;
     ThreadExecutor executor;
     SessionRunController controller(siblingProgram("piper-worker"));

@@ -97,8 +97,11 @@ void addOptions(CLI::App& app, Options& out) {
            },
            "Colours; default: as last chosen in the window, at first system")
         ->check(oneOf(themeNames()));
-    addText(app, "--bench", out.bench, "Measure own latencies")
-        ->check(oneOf({"slider", "table", "timeline"}));
+    addText(
+        app, "--bench", out.bench,
+        "Measure own latencies; start: against an empty window, first-page and empty-window are "
+        "what it starts")
+        ->check(oneOf({"slider", "start", "table", "timeline", "first-page", "empty-window"}));
     app.add_flag("--json", out.json, "Print the measurement as one JSON document");
 }
 

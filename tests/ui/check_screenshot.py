@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs piper-workbench --screenshot for a page and checks size and content of the PNG."""
+import os
 import struct
 import subprocess
 import sys
@@ -54,6 +55,11 @@ def check_bad_input(program):
         check_refused(program, ["--screenshot", png, "--do", "Plan: Dance"], 2, "'Plan: Dance'")
         check_refused(program, ["--report", "/proc/nowhere"], 3, "/proc/nowhere")
         check_refused(program, ["--bench", "timeline"], 2, "--bench timeline")
+        for window in ("first-page", "empty-window"):
+            said = subprocess.run([program, "--bench", window], capture_output=True, text=True,
+                                  timeout=100, env=dict(os.environ, HOME=folder, XDG_DATA_HOME=folder,
+                                                        XDG_CONFIG_HOME=folder))
+            assert (said.returncode, said.stdout) == (0, "painted\n"), (window, said)
 
 
 def main():
