@@ -26,5 +26,8 @@ using GivenDegrees = std::map<std::string, std::int64_t>;
 [[nodiscard]] Result<std::vector<PipelineChunk>> splitPipelineLayout(std::string_view text);
 [[nodiscard]] std::vector<Error> pipelineLayoutFaults(const std::vector<PipelineChunk>& chunks,
                                                       std::string_view text);
+/// Whether the chunk before the last holds the multi-token prediction layers alone and the last one
+/// the loss alone ("...t|m|L"): nothing else can stand there when both have no layer.
+[[nodiscard]] bool predictionHasOwnChunk(const std::vector<std::int64_t>& stage_layers);
 
 }  // namespace piper

@@ -2,6 +2,7 @@
 // Megatron-LM's pipeline layout strings. Grammar:
 //   layout = item {item};  item = ("E" | "t" | "m" | "L" | "|" | "(" layout ")") ["*" number]
 // It is expanded to a plain string first, then cut at the bars.
+#include <algorithm>
 #include <charconv>
 
 #include "core/plan/layout.h"
@@ -128,10 +129,16 @@ Result<std::vector<PipelineChunk>> splitPipelineLayout(std::string_view text) {
 std::vector<Error> pipelineLayoutFaults(const std::vector<PipelineChunk>& chunks,
                                         std::string_view text) {
     std::vector<Error> faults;
-    std::size_t losses = 0;
+    std::size_t losses = 0, predicting = chunks.size();
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         const PipelineChunk& c = chunks[i];
         losses += c.loss ? 1 : 0;
+        if (c.layers > 0 && predicting < i)
+            faults.push_back(fail(ErrorCode::InvalidInput,
+                                  "pipeline layout \"{}\": chunk {} of {} has layers t after the "
+                                  "multi-token layers m of chunk {}",
+                                  text, i + 1, chunks.size(), predicting + 1));
+        if (c.mtp_layers > 0) predicting = std::min(predicting, i);
         if (!c.embedding && c.layers == 0 && c.mtp_layers == 0 && !c.loss)
             faults.push_back(fail(ErrorCode::InvalidInput,
                                   "pipeline layout \"{}\": chunk {} of {} is empty; a stage "
@@ -156,17 +163,26 @@ Result<std::vector<PipelineChunk>> parsePipelineLayout(std::string_view text) {
     return chunks;
 }
 
+bool predictionHasOwnChunk(const std::vector<std::int64_t>& stage_layers) {
+    const std::size_t n = stage_layers.size();
+    return n > 2 && stage_layers[n - 1] == 0 && stage_layers[n - 2] == 0 && stage_layers[n - 3] > 0;
+}
+
 std::string pipelineLayoutText(const std::vector<std::int64_t>& stage_layers,
                                std::int64_t mtp_layers) {
     std::string out = "E";
     const std::size_t n = stage_layers.size();
+    const bool own_chunk = mtp_layers > 0 && predictionHasOwnChunk(stage_layers);
     for (std::size_t i = 0; i < n;) {
         const std::string layers = repeated("t", stage_layers[i]);
         std::size_t same = i + 1;
         // The last chunk carries the loss, so it is never part of a repeat.
         while (same + 1 < n && stage_layers[same] == stage_layers[i]) ++same;
+        const bool predicts = own_chunk && i + 2 == n;
         const std::size_t times = i == 0 || i + 1 == n ? 1 : same - i;
-        if (i + 1 == n)
+        if (predicts)
+            out += repeated("m", mtp_layers) + "|";
+        else if (i + 1 == n)
             out += layers;
         else if (times > 1)
             out += fmt::format("({}|)*{}", layers, times);
@@ -174,7 +190,7 @@ std::string pipelineLayoutText(const std::vector<std::int64_t>& stage_layers,
             out += layers + "|";
         i += times;
     }
-    return out + repeated("m", mtp_layers) + "L";
+    return out + (own_chunk ? "" : repeated("m", mtp_layers)) + "L";
 }
 
 }  // namespace piper

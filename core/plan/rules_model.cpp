@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/plan/layout.h"
 #include "core/plan/rules.h"
 
 namespace piper {
@@ -68,9 +69,11 @@ void givenStages(const Plan& plan, const RuleScope& scope, Violations& out) {
                 fmt::format("stage_layers has {} entries, pp {} x vpp {} = {} stage chunks", size,
                             plan.layout.pp, plan.layout.vpp, chunks),
                 fix);
+    const bool predicts = plan.model.mtp_num_layers > 0 && predictionHasOwnChunk(stages);
     for (std::size_t i = 0; i < stages.size(); ++i) {
-        // Under Megatron-LM the first chunk may hold only the embedding, the last only the loss.
-        const bool end = i == 0 || i + 1 == stages.size();
+        // Under Megatron-LM the first chunk may hold only the embedding, the last only the loss,
+        // the one before it only multi-token prediction layers.
+        const bool end = i == 0 || i + 1 == stages.size() || (predicts && i + 2 == stages.size());
         if (stages[i] >= (end && plan.framework == Framework::Megatron ? 0 : 1)) continue;
         out.add("empty_stage",
                 fmt::format("stage_layers[{}] is {}: a stage chunk without a layer", i, stages[i]),

@@ -109,11 +109,26 @@ void splitLayers(CheckedPlan& p) {
     if (p.plan.stage_layers.empty()) ownEnds(p);
 }
 
-/// The layers m of a layout string are the model's multi-token prediction layers.
+/// The layers m of a layout string are the model's multi-token prediction layers, and stand in the
+/// last virtual stage of their rank (Megatron-LM, pipeline_parallel_layer_layout.py).
 void layoutPrediction(CheckedPlan& p) {
-    if (p.chunks.empty() || !(p.mtp_given || p.scope.vocab)) return;
+    if (p.chunks.empty()) return;
     std::int64_t layers = 0;
-    for (const PipelineChunk& chunk : p.chunks) layers += chunk.mtp_layers;
+    const auto ranks = static_cast<std::size_t>(p.plan.layout.pp);
+    for (std::size_t i = 0; i < p.chunks.size(); ++i) {
+        layers += p.chunks[i].mtp_layers;
+        if (p.chunks[i].mtp_layers == 0 || i + ranks >= p.chunks.size()) continue;
+        p.layout_string.push_back(
+            {"layout_string",
+             fmt::format("chunk {} of {} has multi-token layers m: they stand in the last virtual "
+                         "stage of a rank, here chunks {} to {}",
+                         i + 1, p.chunks.size(), p.chunks.size() - ranks + 1, p.chunks.size()),
+             {}});
+    }
+    if (!p.mtp_given && !p.scope.vocab) {
+        p.plan.model.mtp_num_layers = layers;
+        return;
+    }
     if (layers == p.plan.model.mtp_num_layers) return;
     p.layout_string.push_back(
         {"layout_mtp_layers",

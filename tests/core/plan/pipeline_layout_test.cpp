@@ -34,6 +34,7 @@ TEST(PipelineLayout, FaultsNameTheirPlace) {
     EXPECT_NE(message("EtL|tL").find("loss L"), std::string::npos);
     EXPECT_NE(message("Et|EtL").find("embedding E"), std::string::npos);
     EXPECT_NE(message("Et|mtL").find("before the multi-token"), std::string::npos);
+    EXPECT_NE(message("Et|m|tL").find("chunk 3 of 3 has layers t after"), std::string::npos);
     EXPECT_NE(message("Et|(tL").find("without ')'"), std::string::npos);
     EXPECT_NE(message("Et|t)L").find("without '('"), std::string::npos);
     EXPECT_NE(message("Et*0|tL").find("count"), std::string::npos);
@@ -54,6 +55,9 @@ TEST(PipelineLayout, TextOfASplitReadsBack) {
         EXPECT_EQ(parsePipelineLayout(text)->back().mtp_layers, 1);
     }
     EXPECT_EQ(pipelineLayoutText({2, 2, 2, 2, 2, 2, 2, 0}, 1), "Ett|(tt|)*6mL");
+    // The last two chunks hold prediction and loss alone, where there is prediction.
+    EXPECT_EQ(pipelineLayoutText({3, 2, 2, 0, 0}, 1), "Ettt|(tt|)*2m|L");
+    EXPECT_EQ(parsePipelineLayout("Ettt|(tt|)*2m|L")->at(3).mtp_layers, 1);
 }
 
 }  // namespace
