@@ -75,6 +75,7 @@ Result<OptimizerChoice> readOptimizer(const Json& json, std::string where) {
     out.kind = in.enumeration("kind", OptimizerKind::AdamW);
     for (const StateKey& state : kStateKeys)
         out.*state.format = in.enumeration(state.key, StateFormat::Default);
+    out.post_validation = in.boolean("post_validation", false);
     PIPER_TRY(in.finish());
     if (out.weights == StateFormat::None)
         return fail(ErrorCode::InvalidInput, "weights cannot be 'none'").at(in.where());
@@ -127,6 +128,7 @@ Json writeOptimizer(const OptimizerChoice& optimizer) {
     for (const StateKey& state : kStateKeys)
         if (optimizer.*state.format != StateFormat::Default)
             out[state.key] = toText(optimizer.*state.format);
+    if (optimizer.post_validation) out["post_validation"] = true;
     return out;
 }
 

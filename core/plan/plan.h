@@ -78,6 +78,9 @@ struct OptimizerChoice {
     StateFormat master_weights = StateFormat::Default;
     StateFormat first_moment = StateFormat::Default;
     StateFormat second_moment = StateFormat::Default;
+    /// Steps before the norm of all ranks' gradients is known and is amended afterwards (arXiv
+    /// 2401.10241, section 4): no rank waits at the end of a step for the others.
+    bool post_validation = false;
     bool operator==(const OptimizerChoice&) const = default;
 };
 

@@ -74,6 +74,9 @@ Status PlanEstimator::supported() const {
         return fail(ErrorCode::Unsupported,
                     "the routing histogram has {} rows: its layers take different times",
                     load.histogram.size());
+    if (m_plan.optimizer.post_validation)
+        return fail(ErrorCode::Unsupported,
+                    "optimizer.post_validation: bounds count from the first rank's start");
     if (m_plan.offload.activations > 0.0)
         return fail(ErrorCode::Unsupported, "off-loaded activations differ from stage to stage");
     return {};
@@ -540,7 +543,7 @@ Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
         out.exchange_ns += sum.exchange_ns / m_shape.pp;
         out.slots_ns += sum.lane_ns / m_shape.pp;
     }
-    out.step_ns = closedFormStepNs(m_shape, m_ranks);
+    out.step_ns = closedFormStepNs(m_shape, m_ranks, m_plan.optimizer.post_validation);
     out.bound_ns = boundNs(m_shape, std::span<const StageSum>(sums));
     out.device_total = reserve.total(worst);
     out.device_total_low = reserve.total(worst_low);

@@ -19,7 +19,8 @@ std::int64_t othersOf(std::span<const RankSlots> ranks, const auto& time_of) {
 
 /// What filling and draining add to the slowest rank's own slots (closedFormBubbleNs), with every
 /// rank's own times.
-std::int64_t fillingNs(const PipelineShape& shape, std::span<const RankSlots> ranks) {
+std::int64_t fillingNs(const PipelineShape& shape, std::span<const RankSlots> ranks,
+                       bool own_spans) {
     switch (shape.kind) {
         case ScheduleKind::ZbH1:
             return othersOf(ranks, [](const RankSlots& r) {
@@ -27,6 +28,7 @@ std::int64_t fillingNs(const PipelineShape& shape, std::span<const RankSlots> ra
             });
         case ScheduleKind::ZbH2:
         case ScheduleKind::ZbV:
+            if (own_spans) return 0;
             return othersOf(ranks, [](const RankSlots& r) { return r.forward_ns; });
         case ScheduleKind::DualPipe:
             return othersOf(ranks,
@@ -45,14 +47,16 @@ std::int64_t fillingNs(const PipelineShape& shape, std::span<const RankSlots> ra
 
 }  // namespace
 
-std::int64_t closedFormStepNs(const PipelineShape& shape, std::span<const RankSlots> ranks) {
+std::int64_t closedFormStepNs(const PipelineShape& shape, std::span<const RankSlots> ranks,
+                              bool own_spans) {
     std::int64_t slowest = 0, tail = 0, message = 0;
     for (const RankSlots& rank : ranks) {
         slowest = std::max(slowest, rank.span_ns / shape.num_microbatches);
         tail = std::max(tail, rank.tail_ns);
         message += rank.message_ns / shape.num_microbatches;
     }
-    return shape.num_microbatches * slowest + fillingNs(shape, ranks) + message / shape.vpp + tail;
+    return shape.num_microbatches * slowest + fillingNs(shape, ranks, own_spans) +
+           message / shape.vpp + tail;
 }
 
 }  // namespace piper

@@ -21,9 +21,10 @@ struct RankSlots {
 
 /// The step without playing it: the slowest rank's slots, the filling of the pipeline, its
 /// messages, and the longest end. Exact for equal ranks and free messages but for
-/// interleaved_1f1b; zb_h2 and zb_v count the time until the last rank starts.
+/// interleaved_1f1b; zb_h2 and zb_v count the time until the last rank starts, unless each rank's
+/// step is from its own first slot to its own end (`own_spans`: OptimizerChoice::post_validation).
 /// `ranks` [pp].
 [[nodiscard]] std::int64_t closedFormStepNs(const PipelineShape& shape,
-                                            std::span<const RankSlots> ranks);
+                                            std::span<const RankSlots> ranks, bool own_spans);
 
 }  // namespace piper

@@ -228,7 +228,11 @@ Result<StepEstimate> StepModel::estimate(const Adjust& adjust) const {
         stage.end_ns =
             std::ranges::max(table.at(m_stages[s].tail.slot.get()).matrix.apply(played.lanes[s]));
         findPeak(s, stage);
-        out.step_ns = std::max(out.step_ns, stage.end_ns);
+        // Steps that follow one another without a wait for all ranks are apart by the longest
+        // rank's own span: the next one is this one, later by so much.
+        const std::int64_t begin =
+            m_plan->optimizer.post_validation ? played.start_ns[s] : std::int64_t{0};
+        out.step_ns = std::max(out.step_ns, stage.end_ns - begin);
         out.stages.push_back(std::move(stage));
     }
     finish(out);
@@ -276,7 +280,8 @@ StepEstimate StepModel::closedForm(const Adjust& adjust) const {
         findPeak(s, stage);
         out.stages.push_back(std::move(stage));
     }
-    out.step_ns = closedFormStepNs(pipelineShape(*m_plan), ranks);
+    out.step_ns =
+        closedFormStepNs(pipelineShape(*m_plan), ranks, m_plan->optimizer.post_validation);
     for (StageEstimate& stage : out.stages) stage.end_ns = out.step_ns;
     finish(out);
     return out;

@@ -19,6 +19,17 @@ bool isDigit(char c) {
     return c >= '0' && c <= '9';
 }
 
+/// The word on its own: "moe" is in "moe+layernorm", not in "moe_act".
+bool hasWord(const std::string& text, std::string_view word) {
+    const auto inside = [&](std::size_t i) {
+        return i < text.size() &&
+               (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+    };
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if (!(at > 0 && inside(at - 1)) && !inside(at + word.size())) return true;
+    return false;
+}
+
 /// The number that ends right before `end`.
 std::optional<double> numberBefore(const std::string& text, std::size_t end) {
     while (end > 0 && text[end - 1] == ' ') --end;
@@ -97,7 +108,7 @@ Result<Recompute> parseRecompute(std::string_view text) {
          {"core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "shared_experts"})
         if (has(module)) out.modules.emplace_back(module);
     if (has("(op)")) out.modules.emplace_back("op");
-    if (low == "moe") out.modules.emplace_back("moe");
+    if (hasWord(low, "moe")) out.modules.emplace_back("moe");
     if (out.modules.empty() && (has("selective") || has("attention")))
         out.modules.emplace_back("core_attn");
     if (!out.modules.empty()) return out;

@@ -6,6 +6,7 @@
 
 #include "core/cost/kernel_model.h"
 #include "core/model/flop_conventions.h"
+#include "core/plan/pipeline_shape.h"
 #include "core/validate/free_text.h"
 
 namespace piper {
@@ -159,6 +160,7 @@ void readSchedule(RowReader& in, MeasuredRun& run) {
     if (plan.layout.pp == 1) plan.layout.vpp = 1;
     plan.schedule = plan.layout.vpp > 1 ? ScheduleKind::InterleavedOneF1B
                                         : named.value_or(ScheduleKind::OneF1B);
+    plan.optimizer.post_validation = run.profile->post_validation && splitsBackward(plan.schedule);
     const std::int64_t chunks = plan.layout.pp * plan.layout.vpp;
     if (plan.model.num_layers % chunks != 0)
         plan.stage_layers = unevenStageLayers(plan.model.num_layers, chunks);
@@ -283,8 +285,9 @@ std::vector<std::int64_t> unevenStageLayers(std::int64_t num_layers, std::int64_
     for (std::int64_t ends = 1; ends <= 3 && chunks > 1; ++ends) {
         if ((num_layers + ends) % chunks != 0) continue;
         std::ranges::fill(layers, (num_layers + ends) / chunks);
-        if (ends > 1) --layers.front();
-        layers.back() -= ends > 2 ? 2 : 1;
+        const bool both = ends == 2 || layers.back() < ends;
+        if (both) --layers.front();
+        layers.back() -= both ? ends - 1 : ends;
         if (layers.back() >= 0 && layers.front() >= 0) return layers;
     }
     // What is left over goes to the middle: the ends hold embedding and loss.
@@ -324,6 +327,10 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     PIPER_ASSIGN(ReferenceTables::NamedModel named, tables.model(run.model));
     plan.model = std::move(named.model);
     run.other_gate = named.other_gate;
+    if (!named.names_vocabulary && run.profile->vocab_size > 0)
+        plan.model.vocab_size = run.profile->vocab_size;
+    if (!named.names_vocabulary)
+        run.assumed.push_back(fmt::format("vocab_size {}", plan.model.vocab_size));
     plan.model.mtp_num_layers = named.trains_mtp && run.profile->trains_mtp ? 1 : 0;
     const std::int64_t world = in.required("n_gpus");
     PIPER_TRY(readCluster(in, run, tables, world));

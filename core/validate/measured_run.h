@@ -42,8 +42,10 @@ struct MeasuredRun {
 [[nodiscard]] Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
                                                   const ReferenceTables& tables);
 
-/// Layers of each stage chunk where they do not divide: the chunks that hold the embedding, the
-/// loss and multi-token prediction have one fewer each where that makes the others even.
+/// Layers of each stage chunk where they do not divide, as NVIDIA's recipes split them: the last
+/// chunk has as many fewer as make the others even, one (for the loss) or three (for multi-token
+/// prediction too); with two left over, or where the last has not so many, the first has one fewer
+/// as well (account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split).
 [[nodiscard]] std::vector<std::int64_t> unevenStageLayers(std::int64_t num_layers,
                                                           std::int64_t chunks);
 

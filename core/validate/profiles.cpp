@@ -141,7 +141,11 @@ constexpr SourceProfile kProfiles[] = {
      .zero_stage = 0,
      .fused_attention = false,
      .gpt_layers = true,
-     .why = "sail-sg/zero-bubble: batched messages beside compute, no data parallelism"},
+     .vocab_size = 32000,
+     .post_validation = true,
+     .why = "sail-sg/zero-bubble: batched messages beside compute, no data parallelism; optimizer "
+            "post-validation; the printed sizes of its models leave room for a vocabulary of "
+            "27,000 to 35,000: SentencePiece's usual 32,000"},
     {.name = "megascale",
      .match = "2402.15627",
      .flops = "full_attention",

@@ -36,6 +36,10 @@ struct SourceProfile {
     /// Dense two-matrix models are GPT-3's: LayerNorm, learned positions, biases, dropout 0.1, tied
     /// embeddings.
     bool gpt_layers = false;
+    /// Where the table of models has none; 0: 51,200, GPT-2's padded as Megatron-LM does.
+    std::int64_t vocab_size = 0;
+    /// Under the schedules that put weight gradients off (OptimizerChoice::post_validation).
+    bool post_validation = false;
     AllToAllLibrary all_to_all = AllToAllLibrary::Nccl;
     /// Where the experts' gate is not SiLU (GPT-OSS), when its recipes name another library.
     std::optional<AllToAllLibrary> all_to_all_other_gate = {};

@@ -114,7 +114,7 @@ Result<ReferenceTables::NamedModel> ReferenceTables::model(std::string_view name
     m.model_type = "piper";
     m.hidden_size = row.number("hidden");
     m.num_layers = row.number("layers");
-    // Where a source does not name the vocabulary: GPT-2's, padded as Megatron-LM does.
+    out.names_vocabulary = row.has("vocab");
     m.vocab_size = row.number("vocab", 51200);
     m.ffn_hidden_size = row.number("ffn");
     m.attention = attentionOf(row, m.hidden_size);

@@ -25,8 +25,9 @@ public:
 
     struct NamedModel {
         ModelSpec model;
-        bool trains_mtp = false;  ///< the architecture has a multi-token prediction layer
-        bool other_gate = false;  ///< experts gate with another function than SiLU (GPT-OSS)
+        bool names_vocabulary = false;  ///< else it has 51,200, GPT-2's padded by Megatron-LM
+        bool trains_mtp = false;        ///< the architecture has a multi-token prediction layer
+        bool other_gate = false;        ///< experts gate with another function than SiLU (GPT-OSS)
     };
     /// Errors: NotFound for a name without an entry; Unsupported when out of scope, with the note;
     /// InvalidInput for dims that are not sound.

@@ -8,6 +8,9 @@
 #include <numeric>
 
 #include "core/base/json.h"
+#include "core/run/run.h"
+#include "core/schedule/schedule.h"
+#include "core/schedule/simulate.h"
 #include "tests/support/example_plans.h"
 
 namespace piper {
@@ -46,6 +49,32 @@ TEST(Predict, MfuIsModelFlopsOverDevicesPeakAndStep) {
     EXPECT_GT(p.mfu, 0.15);
     EXPECT_LT(p.mfu, 0.65);
     EXPECT_DOUBLE_EQ(p.hfu, p.mfu);
+}
+
+TEST(Predict, WithPostValidationAStepIsTheLongestRanksOwnSpan) {
+    Plan plan = mixtral();
+    plan.schedule = ScheduleKind::ZbH2;
+    const Prediction waits = predicted(plan);
+    const Prediction waits_closed = predicted(plan, PredictMode::ClosedForm);
+    plan.optimizer.post_validation = true;
+    const Result<Schedule> schedule = buildSchedule(plan);
+    ASSERT_TRUE(schedule.ok()) << schedule.error().text();
+    const Result<Simulation> played = simulate(plan, *schedule, CostModel(plan));
+    ASSERT_TRUE(played.ok()) << played.error().text();
+    std::int64_t longest = 0;
+    for (std::size_t s = 0; s < played->stages.size(); ++s) {
+        std::int64_t first = played->step_ns;
+        for (const Operation& op : schedule->stages[s].operations)
+            if (op.key.kind != OperationKind::Receive)
+                first =
+                    std::min(first, played->stages[s].start_ns[static_cast<std::size_t>(op.id)]);
+        longest = std::max(longest, std::ranges::max(played->stages[s].end_ns) - first);
+    }
+    const Prediction own = predicted(plan);
+    EXPECT_EQ(inNs(own.step), longest);
+    EXPECT_LT(own.step, waits.step);
+    EXPECT_LT(own.bubble_fraction, waits.bubble_fraction);
+    EXPECT_LT(predicted(plan, PredictMode::ClosedForm).step, waits_closed.step);
 }
 
 TEST(Predict, RecomputeCostsTimeSavesMemoryAndRaisesHfuOverMfu) {

@@ -28,6 +28,9 @@ TEST(FreeText, Recompute) {
     EXPECT_THAT(parseRecompute("selective(attention core)")->modules, ElementsAre("core_attn"));
     EXPECT_THAT(parseRecompute("SP+selective")->modules, ElementsAre("core_attn"));
     EXPECT_THAT(parseRecompute("selective(op)")->modules, ElementsAre("op"));
+    EXPECT_THAT(parseRecompute("moe+layernorm")->modules, ElementsAre("layernorm", "moe"));
+    EXPECT_THAT(parseRecompute("moe_act")->modules, ElementsAre("moe_act"));
+    EXPECT_THAT(parseRecompute("moe")->modules, ElementsAre("moe"));
     EXPECT_FALSE(parseRecompute("some").ok());
 }
 
