@@ -419,6 +419,30 @@ Bytes PlanEstimator::leastDeviceTotal(bool with_slots) {
     return deviceReserve(m_plan).total(most);
 }
 
+std::int64_t PlanEstimator::pairsFloorNs() {
+    if (!supported().ok()) return 0;
+    const std::vector<RankMoments>* ranks = begin();
+    if (ranks == nullptr) return 0;
+    LayoutPrices& prices = layout(splitsBackward(m_plan.schedule));
+    const bool both_ways = placementOf(m_shape.kind) == ChunkPlacement::Bidirectional;
+    std::int64_t floor = 0, filled = 0;
+    for (std::size_t s = 0; s < ranks->size(); ++s) {
+        std::int64_t compute = 0, exchange = 0;
+        const auto add = [&](Slot::Kind kind, ModelChunkId c, std::int64_t count) {
+            const ChunkSlots& own = chunk(prices, use(s, c));
+            compute += count * own.busy_ns[at(kind)];
+            exchange += count * own.exchange_ns[at(kind)];
+        };
+        for (const RankMoments::FormCount& used : (*ranks)[s].forms) {
+            add(used.form.kind, used.form.chunk, used.count);
+            if (used.form.paired) add(used.form.second_kind, used.form.second_chunk, used.count);
+        }
+        floor = std::max(floor, (both_ways ? 0 : filled) + std::max(compute, exchange));
+        filled += chunk(prices, use(s, ModelChunkId(0))).pass_ns[at(Slot::Kind::Forward)];
+    }
+    return floor;
+}
+
 PlanEstimator::StageSum PlanEstimator::stageSum(LayoutPrices& prices, std::size_t stage,
                                                 const RankMoments& moments) {
     StageSum out;

@@ -58,6 +58,10 @@ public:
     /// What the device holds at least, without any slot written out: what lives all the time, and
     /// where `with_slots` what slots begin with. 0 where estimate() gives an error.
     [[nodiscard]] Bytes leastDeviceTotal(bool with_slots);
+    /// Of a plan whose schedule pairs slots, without any pair written out: no step is shorter. What
+    /// a rank computes or exchanges in one slot of a pair takes as long in the pair, and its first
+    /// slot waits for those of the ranks before it. 0 where estimate() gives an error.
+    [[nodiscard]] std::int64_t pairsFloorNs();
     /// Of the plan last estimated (not one of pairs): no schedule of these slots ends earlier when
     /// that share of every exchange is hidden, whatever follows the slots.
     [[nodiscard]] std::int64_t boundHidingNs(double share) const;

@@ -2,6 +2,7 @@
 #include "core/search/core_search.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/plan/pipeline_shape.h"
 #include "core/plan/validated.h"
@@ -77,12 +78,18 @@ std::vector<int> CoreSearch::legalZeroStages(SearchPoint point) {
 }
 
 /// Pairs of slots cost most to put together and hide at most the shorter of compute and exchanges:
-/// the same settings under 1f1b say what is left at least.
+/// the same settings under 1f1b, which are priced already, say what is left at least, and then the
+/// pairs' own slots one by one. Where all layers are computed again it is the fewest that count.
 bool CoreSearch::pairsAreSlower(SearchPoint point) {
-    point.pipeline = {ScheduleKind::OneF1B, 1};
+    if (point.saving.recomputed_layers == 0)
+        point.saving.recomputed_layers = m_choices.recomputedLayers(point).back();
+    const PipelineChoice pairs = std::exchange(point.pipeline, {ScheduleKind::OneF1B, 1});
     m_choices.apply(point, m_estimator.plan());
     const Result<PlanEstimate> whole = m_estimator.estimate();
-    return whole.ok() && sharedFloorNs(*whole) > m_limit_ns;
+    if (whole.ok() && sharedFloorNs(*whole) > m_limit_ns) return true;
+    point.pipeline = pairs;
+    m_choices.apply(point, m_estimator.plan());
+    return m_estimator.pairsFloorNs() > m_limit_ns;
 }
 
 /// Of the plan at hand. What cannot be put together from parts is predicted, without a bound; so is
@@ -102,9 +109,10 @@ Result<PlanEstimate> CoreSearch::answer() {
     return estimate;
 }
 
-std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point) {
+std::optional<PlanEstimate> CoreSearch::estimate(const SearchPoint& point, bool slow_too) {
     ++m_tally.evaluated;
-    if (pairsSlots(point.pipeline.schedule) && m_limit_ns != kNoLimit && pairsAreSlower(point))
+    if (!slow_too && pairsSlots(point.pipeline.schedule) && m_limit_ns != kNoLimit &&
+        pairsAreSlower(point))
         return std::nullopt;
     m_choices.apply(point, m_estimator.plan());
     Result<PlanEstimate> out = answer();
@@ -169,7 +177,8 @@ void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
     while (beyond - fitting > 1) {
         const std::size_t middle = (fitting + beyond) / 2;
         point.saving.recomputed_layers = layers[middle];
-        const auto found = estimate(point);
+        // A slow one that fits leads to a faster one that fits.
+        const auto found = estimate(point, true);
         const bool good = found && fits(*found);
         if (good) (void)offer(point, *found, best);
         (good ? fitting : beyond) = middle;

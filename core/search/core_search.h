@@ -63,7 +63,9 @@ private:
     void keepWithinMemory();
     [[nodiscard]] std::vector<int> legalZeroStages(SearchPoint point);
     [[nodiscard]] bool legal(const SearchPoint& point);
-    [[nodiscard]] std::optional<PlanEstimate> estimate(const SearchPoint& point);
+    /// nullopt also for pairs that lead to nothing below the limit, unless `slow_too`.
+    [[nodiscard]] std::optional<PlanEstimate> estimate(const SearchPoint& point,
+                                                       bool slow_too = false);
     [[nodiscard]] bool fits(const PlanEstimate& estimate) const {
         return estimate.device_total <= m_limit;
     }

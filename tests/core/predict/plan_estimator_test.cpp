@@ -128,6 +128,11 @@ TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
         ++pairs;
         EXPECT_LE(estimator.leastDeviceTotal(false), estimator.leastDeviceTotal(true)) << what;
         EXPECT_LE(estimator.leastDeviceTotal(true), fast->device_total) << what;
+        if (pairsSlots(plan.schedule)) {
+            const std::int64_t floor = estimator.pairsFloorNs();
+            EXPECT_LE(floor, inNs(played->step)) << what;
+            EXPECT_GE(static_cast<double>(floor), 0.3 * played->step.value * 1e9) << what;
+        }
         if (pairsSlots(plan.schedule) || effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1)
             continue;
         ASSERT_TRUE(estimator.estimate().ok());
