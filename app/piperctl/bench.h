@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "app/piperctl/command.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
 
 namespace piper::app {
 
@@ -33,6 +35,18 @@ struct BenchOptions {
 [[nodiscard]] Outcome benchGemm(const BenchOptions& options, bool json);
 /// Predictions a second on one core.
 [[nodiscard]] Outcome benchPredict(const BenchOptions& options, bool json);
+
+/// What a user who drags a slider waits for: new predictions with the schedule simulated, on 16
+/// stages and 128 micro-batches of the bundled plan; another expert width each time.
+struct SliderTimes {
+    std::string detail;  ///< "step" or "bottlenecks"
+    std::size_t n = 0;
+    Seconds median, p10, p90, most;
+};
+/// Errors: those of predict(); External where a move does not change the answer.
+[[nodiscard]] Result<std::vector<SliderTimes>> timeSlider();
+[[nodiscard]] Json sliderJson(const std::vector<SliderTimes>& times);
+[[nodiscard]] std::string sliderText(const std::vector<SliderTimes>& times);
 
 /// CPU time and memory of importing a Kineto file, against Python's json.load.
 [[nodiscard]] Outcome benchImport(const BenchOptions& options, bool json);

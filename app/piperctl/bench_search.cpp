@@ -280,7 +280,8 @@ Json reportJson(const Decided& all, double batch) {
 
 void printReport(const Json& out, const std::vector<TimedSearch>& searches) {
     for (const auto& [key, value] : out.items())
-        if (!value.is_array() && key != "claim") fmt::print("{:<40} {}\n", key, value.dump());
+        if (!value.is_array() && key != "claim" && key != "slider")
+            fmt::print("{:<40} {}\n", key, value.dump());
     TextTable table({"search of all dimensions", "first plan", "whole", "decided", "fit", "best"});
     for (const TimedSearch& s : searches)
         table.add({s.name, humanSeconds(Seconds(s.first_seconds)), humanSeconds(Seconds(s.seconds)),
@@ -313,6 +314,8 @@ Outcome benchSearch(const BenchOptions&, bool json) {
     out["gpt175b_seconds"] = seconds;
     PIPER_ASSIGN(const std::vector<TimedSearch> searches, timeSearches());
     out["peak_megabytes"] = peakMegabytes();
+    PIPER_ASSIGN(const std::vector<SliderTimes> slider, timeSlider());
+    out["slider"] = sliderJson(slider);
     PIPER_ASSIGN(const SearchSpace glam, glamSpace());
     PIPER_ASSIGN(const Saving saving, savingOf(glam));
     out["claim"] = savingJson(saving);
@@ -329,6 +332,7 @@ Outcome benchSearch(const BenchOptions&, bool json) {
         return 0;
     }
     printReport(out, searches);
+    fmt::print("{}", sliderText(slider));
     printSaving(saving);
     return 0;
 }
