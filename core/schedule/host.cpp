@@ -17,8 +17,10 @@ constexpr double kGraphShare = 0.1;
 constexpr double kInputGradShare = 0.8, kWeightGradShare = 0.3;
 
 /// Time of GEMMs and attention in a long run over that of the kernels alone, by generation (A100;
-/// H100, H200, H800; B200 to GB300). Of element-wise kernels of all three.
-constexpr double kAmpereRun = 1.17, kHopperRun = 1.2, kBlackwellRun = 1.2, kMemoryRun = 1.5;
+/// H100, H200, H800; B200, GB200, B300; GB300 with its 1.4 kW where those have 1.0 to 1.2). Of
+/// element-wise kernels of all four.
+constexpr double kAmpereRun = 1.17, kHopperRun = 1.2, kBlackwellRun = 1.2, kGb300Run = 1.05,
+                 kMemoryRun = 1.5;
 /// Of both where the kernel times are TransformerEngine's own on that machine.
 constexpr double kOwnKernelsRun = 1.16;
 /// A 500 W board of a 700 W device keeps a lower clock.
@@ -87,7 +89,8 @@ RunFactors runFactors(const Plan& plan) {
         case DeviceGeneration::Hopper:
             return {kHopperRun * limited, kMemoryRun * limited};
         case DeviceGeneration::Blackwell:
-            return {kBlackwellRun * limited, kMemoryRun * limited};
+            return {(d.name.starts_with("GB300") ? kGb300Run : kBlackwellRun) * limited,
+                    kMemoryRun * limited};
         case DeviceGeneration::Other:
             break;
     }
