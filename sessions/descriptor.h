@@ -11,6 +11,8 @@ namespace piper {
 class Descriptor {
 public:
     explicit Descriptor(int fd) : m_fd(fd) {}
+    Descriptor(Descriptor&& other) noexcept : m_fd(other.release()) {}
+    Descriptor& operator=(Descriptor&&) = delete;
     ~Descriptor() {
         if (m_fd >= 0) ::close(m_fd);
     }

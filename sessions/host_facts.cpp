@@ -22,8 +22,9 @@ s nproc; nproc
 s os; cat /etc/os-release
 s memory; grep MemTotal /proc/meminfo
 s lscpu; t lscpu
-s mpirun; has mpirun && t mpirun --version 2>&1 | head -1
-s srun; has srun && t srun --version 2>&1 | head -1
+v() { has "$1" || return; t "$1" --version 2>/dev/null | head -1 | grep . || { broken=$1; echo "! $(t "$1" --version 2>&1 | tail -1)"; }; }
+s mpirun; v mpirun
+s srun; v srun
 s nvcc; has nvcc && t nvcc --version 2>&1 | grep release
 s nccl; (ldconfig -p || /sbin/ldconfig -p) 2>/dev/null | sed -n 's/.*libnccl\.so.* => //p' | head -1 |
   while read -r f; do readlink -f "$f"; done
@@ -34,8 +35,8 @@ s nics; for d in /sys/class/net/*; do [ -e "$d/device" ] || continue
   echo "ethernet ${d##*/} $(cat "$d/speed" 2>/dev/null)"; done
 for d in /sys/class/infiniband/*/ports/*; do [ -e "$d/rate" ] || continue
   n=${d#/sys/class/infiniband/}; echo "infiniband ${n%%/*} $(cat "$d/rate") $(cat "$d/link_layer" 2>/dev/null)"; done
-s partitions; has sinfo && t sinfo -h -e -o '%R|%a|%l|%D|%c|%m|%G|%P|%N|%F|%s|%X|%Y' 2>&1 | head -200
-s topology; has scontrol && t scontrol show topology 2>&1 | grep SwitchName | head -500
+s partitions; [ "$broken" != srun ] && has sinfo && t sinfo -h -e -o '%R|%a|%l|%D|%c|%m|%G|%P|%N|%F|%s|%X|%Y' 2>&1 | head -200
+s topology; [ "$broken" != srun ] && has scontrol && t scontrol show topology 2>&1 | grep SwitchName | head -500
 s scratch; for d in "$SCRATCH" "$WORK" "$TMPDIR" /scratch "/scratch/$USER" /local /lscratch /tmp; do
   [ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] && echo "$(df -Pk "$d" 2>/dev/null | awk 'NR==2{print $4}') $d"; done | sort -u -k2
 s end
@@ -130,6 +131,11 @@ void readPrograms(const Sections& s, HostFacts& facts) {
         const auto found = s.find(program);
         std::string version = found == s.end() ? std::string() : firstLine(found->second);
         if (std::string(program) == "nccl") version = versionInName(version);
+        if (version.starts_with("! ")) {
+            facts.missing.push_back(
+                fmt::format("{} does not work: {}", program, version.substr(2)));
+            version = "found, but does not work";
+        }
         facts.programs[program] = version.empty() ? "not found" : version;
     }
 }

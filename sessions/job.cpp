@@ -10,6 +10,7 @@
 #include "sessions/job_directory.h"
 #include "sessions/job_report.h"
 #include "sessions/launchers.h"
+#include "sessions/shell_quote.h"
 #include "sessions/slurm.h"
 
 namespace piper {
@@ -199,11 +200,28 @@ std::unique_ptr<Job> makeJob(Connection& connection, std::string directory, JobR
     return std::make_unique<ScriptJob>(connection, std::move(directory), std::move(record));
 }
 
+namespace {
+
+/// A job whose submission got no answer: Slurm may have it all the same.
+Status adopt(Connection& connection, const std::string& directory, JobRecord& record) {
+    PIPER_ASSIGN(const CommandResult r,
+                 runShell(connection, fmt::format("{}cd {} || exit 4\nadopt && echo \"$j\"\n",
+                                                  slurmFunctions(), shellQuote(directory))));
+    const std::string number = r.output.substr(0, r.output.find('\n'));
+    if (r.exit_status == 0 && number.find_first_not_of("0123456789_") == std::string::npos)
+        record.slurm_job = number;
+    return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Job>> openJob(Connection& connection, const std::string& directory) {
     const std::string record_file = directory + "/" + std::string(kLauncherRecordFile);
     const Result<std::string> text = connection.readFile(record_file, 1 << 20);
     if (text.ok()) {
         PIPER_ASSIGN(JobRecord record, readJobRecord(*text, record_file));
+        if (record.launcher == "sbatch" && record.slurm_job.empty())
+            PIPER_TRY(adopt(connection, directory, record));
         return makeJob(connection, directory, std::move(record));
     }
     if (text.error().code != ErrorCode::NotFound) return text.error();

@@ -46,6 +46,9 @@ struct JobRecord {
 /// Name of a job's step or batch job in Slurm.
 [[nodiscard]] std::string stepName(const std::string& directory);
 
+/// Between a host's name and why, in the log of a job whose ranks mpirun could not start there.
+inline constexpr std::string_view kCannotBeReached = " cannot be reached: ";
+
 /// What ended a job from outside, in the words its launcher left in the log: a lost node, Slurm's
 /// time limit, ...; nothing when it ended by itself.
 [[nodiscard]] std::optional<std::string> launcherEnding(std::string_view log);

@@ -20,7 +20,6 @@ inline constexpr std::string_view kSlurmEndFile = "slurm_end";
 inline constexpr std::string_view kReachScriptFile = "reach.sh";
 inline constexpr std::string_view kLostHostFile = "lost_host";
 inline constexpr std::string_view kDigestScriptFile = "digest.sh";
-inline constexpr std::string_view kDigestFile = "digest.piper";
 
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else
 /// ~/.local/state/piper-workbench/jobs.

@@ -80,7 +80,7 @@ void JobReportReader::take(std::string_view line, std::vector<JobReport>& out) {
             m_next.queue = displayLine(value, 100);
             break;
         case 'P':
-            m_next.place = displayLine(value, 20);
+            m_next.place = displayLine(value, 120);
             break;
         case 'L':
             m_next.ending += value + "\n";

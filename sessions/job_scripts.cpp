@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "sessions/job.h"
@@ -123,9 +125,14 @@ std::string listScript(const std::string& jobs_root) {
                "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' {5} 2>/dev/null)\n"
                "  a=1; q=; w=; b=\n"
                "  if [ -n \"$e\" ]; then :\n"
+               "  elif [ -z \"$j\" ] && grep -q '\"launcher\": \"sbatch\"' {5} 2>/dev/null; then\n"
+               "    adopt || q='UNKNOWN (Slurm does not answer)'\n"
+               "  fi\n"
+               "  if [ -n \"$e\" ]; then :\n"
                "  elif [ -n \"$j\" ]; then\n"
                "    if [ -s {6} ]; then a=0; else look \"$j\"; [ $a -eq 1 ] || ended \"$j\"; fi\n"
                "  elif [ -f {7} ]; then up \"$(cat {7})\" || a=0\n"
+               "  elif [ -n \"$q\" ]; then :\n"
                "  elif [ -n \"$(find {1} -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
                "  [ $a -eq 1 ] || e=$(cat {2} 2>/dev/null)\n"
                "  printf 'N %s\\nS %s\\nE %s\\nA %s\\nC %s\\nQ %s\\nP %s\\nB %s\\n' "
@@ -133,7 +140,8 @@ std::string listScript(const std::string& jobs_root) {
                "  case $a:$c:$e in *:1:* | 1:0: | *:0:0*) ;; *)\n"
                "    [ -n \"$e\" ] || [ ! -s {6} ] || echo \"Z $(cat {6})\"\n"
                "    tail -c 100000 {8} 2>/dev/null | grep -E -o 'DUE TO [A-Z ]+|Node failure on "
-               "[^ ]+|oom[-_]kill event|Remote daemon:.* on node .*' |\n      tail -n 5 | sed "
+               "[^ ]+|oom[-_]kill event|Remote daemon:.* on node .*|"
+               "[^ ]+ cannot be reached: .*' |\n      tail -n 5 | sed "
                "'s/^/L /' ;;\n"
                "  esac\n  echo .\n"
                "  cd ..\n"
@@ -142,6 +150,18 @@ std::string listScript(const std::string& jobs_root) {
                kLauncherRecordFile, kSlurmEndFile, kLauncherPidFile, kLogFile);
 }
 
+namespace {
+
+/// The first host that reach.sh says of why it cannot be reached.
+std::optional<std::string> unreachedHost(std::string_view log) {
+    const std::size_t at = log.find(kCannotBeReached);
+    if (at == std::string_view::npos || at == 0) return std::nullopt;
+    const std::size_t begin = log.find_last_of(" \n", at - 1) + 1;  // of the host's name
+    return std::string(log.substr(begin, std::min(log.find('\n', at), log.size()) - begin));
+}
+
+}  // namespace
+
 std::optional<std::string> launcherEnding(std::string_view log) {
     // Open MPI's words for a node that went away.
     if (const std::size_t lost = log.rfind("Remote daemon:"); lost != std::string_view::npos) {
@@ -149,6 +169,7 @@ std::optional<std::string> launcherEnding(std::string_view log) {
         if (const std::size_t node = line.find("on node "); node != std::string_view::npos)
             return fmt::format("node {} was lost", line.substr(node + 8));
     }
+    if (std::optional<std::string> host = unreachedHost(log)) return host;
     return slurmEndingInLog(log);
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct StoredRun {
 struct CollectOptions {
     TransferProgress progress;  ///< of the bytes of all files
     std::stop_token stop;
+    std::set<std::int32_t> ranks;  ///< whose events are wanted beside the digest; empty: all
 };
 
 /// One run of a plan on a host, from launch to collection. The job goes on without this object.
@@ -67,7 +69,10 @@ public:
     /// Merges what every rank recorded, also of a job that failed or was cancelled, into the
     /// workspace file (made when missing, with its directory), with the plan's prediction as a
     /// modelled run beside it, and one more for the routing load that was measured. A run of this
-    /// name that is this job's digest gets the events it lacks.
+    /// name that is this job's digest gets the events it lacks. Everything that the host is asked
+    /// for comes before the file is written to: a lost connection leaves no part of a run there.
+    /// Errors: with options.ranks also those of collectDigest(), and NotFound for a rank that the
+    /// job does not have.
     [[nodiscard]] Result<StoredRun> collect(const std::filesystem::path& workspace,
                                             const std::string& run_name,
                                             const CollectOptions& options = {});
@@ -82,9 +87,19 @@ private:
     explicit PlanRun(Connection& connection, std::unique_ptr<Job> job)
         : m_connection(&connection), m_job(std::move(job)) {}
 
-    /// Adds what belongs beside a measured run that has just been stored.
-    Status complete(Workspace& file, std::int64_t run_id, StoredRun& stored);
-    Status storePredictions(Workspace& file, std::int64_t run_id, StoredRun& stored);
+    /// What the host says of the job beside its ranks' files.
+    struct Surroundings {
+        Plan plan;
+        std::optional<JobStatus> last;  ///< none where it could not be asked for
+    };
+    [[nodiscard]] Result<Surroundings> surroundings();
+    /// Adds what belongs beside a measured run that has just been stored, or removes the run.
+    Status complete(Workspace& file, std::int64_t run_id, const Surroundings& job,
+                    StoredRun& stored) const;
+    Result<StoredRun> collectWhole(const std::filesystem::path& workspace,
+                                   const std::string& run_name, const CollectOptions& options);
+    Result<StoredRun> storeDigest(const std::filesystem::path& workspace,
+                                  const std::string& run_name, const CollectOptions& options);
     Result<StoredRun> addEvents(const std::filesystem::path& workspace, const Run& digest,
                                 const CollectOptions& options);
 

@@ -26,7 +26,9 @@ std::string batchScript(const LaunchRequest& request, const LauncherOptions& opt
     for (const std::string& line : options.extra_lines)
         if (line.starts_with("#SBATCH")) head += line + "\n";
     return head + fmt::format("cd {} || exit 3\n", shellQuote(request.job_directory)) +
-           recordedCommand(srunCommand(request, {}), slurmEnvironment(options), options, "") +
+           scriptOf({srunCommand(request, {}), slurmEnvironment(options), "", "",
+                     namesLostNode("$SLURM_JOB_ID")},
+                    options) +
            fmt::format(
                "[ ! -f {} ] || scancel \"$SLURM_JOB_ID\"  # so it stands in Slurm's accounts\n",
                kCancelledFile);
@@ -75,13 +77,15 @@ public:
             return fail(ErrorCode::Io, "cannot note Slurm's job in {}, so it was cancelled: {}",
                         request.job_directory, displayLine(r.error_output));
         if (r.exit_status == 5) {
-            Error error =
-                fail(ErrorCode::External,
-                     "sbatch on {} ended without an answer, and Slurm does not say whether "
-                     "it has the job: {}",
-                     m_connection.label(), slurmWords(r.error_output));
-            error.hint = fmt::format("squeue --name {} shows it; its directory {} is kept",
-                                     stepName(request.job_directory), request.job_directory);
+            Error error = fail(ErrorCode::External,
+                               "sbatch on {} failed, and squeue there does not answer either, so "
+                               "Slurm may have the job or not; sbatch said: {}",
+                               m_connection.label(),
+                               r.error_output.empty() ? "nothing" : slurmWords(r.error_output));
+            error.hint = fmt::format(
+                "once Slurm answers, 'piperctl jobs' takes {} up; squeue --name "
+                "{} shows it too",
+                request.job_directory, stepName(request.job_directory));
             return error;
         }
         if (r.exit_status != 0) {
@@ -117,24 +121,13 @@ private:
     }
 
     static std::string submitScript(const LaunchRequest& request) {
-        JobRecord record;
-        record.launcher = "sbatch";
-        record.slurm_job = "0000";
-        std::string text = jobRecordText(record);
-        const std::size_t at = text.find("0000");
         return fmt::format(
-            "cd {} || exit 4\n"
+            "{}cd {} || exit 4\n"
             // A controller may have taken the job and answered too late: its name is no other's.
-            "j=$({}) || {{\n"
-            "  j=$(timeout 10 squeue -h -u \"$(id -un)\" -n {} -o %i 2>/dev/null) || exit 5\n"
-            "  [ -n \"$j\" ] || exit 1\n}}\n"
-            "j=${{j%%;*}}\n"
-            "printf '%s%s%s' {} \"$j\" {} > {}.part && mv {}.part {} || "
-            "{{ scancel \"$j\"; exit 4; }}\n",
-            shellQuote(request.job_directory), shellCommand(submitCommand(request)),
-            shellQuote(stepName(request.job_directory)), shellQuote(text.substr(0, at)),
-            shellQuote(text.substr(at + 4)), kLauncherRecordFile, kLauncherRecordFile,
-            kLauncherRecordFile);
+            "j=$({}) || {{ adopt || exit 5; [ -n \"$j\" ] || exit 1; exit 0; }}\n"
+            "j=${{j%%;*}}; note \"$j\" || {{ scancel \"$j\"; exit 4; }}\n",
+            slurmFunctions(), shellQuote(request.job_directory),
+            shellCommand(submitCommand(request)));
     }
 
     Connection& m_connection;

@@ -29,31 +29,41 @@ std::vector<std::string> srunOptions(const LaunchRequest& request, const Launche
 }
 
 /// Session leader of the job: writes its own process id first and the exit status last.
-std::string launchScript(const LaunchRequest& request, const std::vector<std::string>& command,
-                         const std::string& before, const LauncherOptions& options,
-                         const std::string& beside) {
+std::string launchScript(const LaunchRequest& request, RecordedCommand what,
+                         const LauncherOptions& options) {
+    // Appended: what others write there (lostHostWatch) is not written over.
+    what.redirection = fmt::format(" >> {} 2>&1", kLogFile);
     return fmt::format(
         "#!/bin/sh\n"
         "cd {} || exit 3\n"
         "echo $$ > {}.part && mv {}.part {}\n{}",
         shellQuote(request.job_directory), kLauncherPidFile, kLauncherPidFile, kLauncherPidFile,
-        // Appended: what others write there (lostHostWatch) is not written over.
-        recordedCommand(command, before, options, fmt::format(" >> {} 2>&1", kLogFile), beside));
+        scriptOf(what, options));
 }
 
 /// How mpirun reaches a host: ssh that learns within 5 s, not minutes, that nobody answers there
-/// any more, and notes who. mpirun itself waits for the daemon of a lost host before it ends.
+/// any more, and notes who. mpirun itself waits for the daemon of a lost host before it ends. A
+/// host that ssh never came in to was not lost: why it cannot be reached is said in the job's log.
 std::string reachScript(const std::string& job_directory) {
+    std::string file = inDirectory(job_directory, "reach");
+    for (std::size_t at = 0; (at = file.find('%', at)) != std::string::npos; at += 2)
+        file.insert(at, 1, '%');  // ssh's own mark in its options
     return fmt::format(
-        "#!/bin/sh\nb=$(date +%s)\n"
-        "ssh -x -o ServerAliveInterval=1 -o ServerAliveCountMax=4 \"$@\"; s=$?\n"
-        // One that never came up says why itself.
-        "[ $s -eq 255 ] && [ $(($(date +%s) - b)) -ge 5 ] || exit $s\n"
+        "#!/bin/sh\n"
+        "f={0}.$(uname -n).$$\n"
+        "ssh -x -E \"$f.log\" -o LogLevel=INFO -o ServerAliveInterval=1 -o ServerAliveCountMax=4 "
+        "-o PermitLocalCommand=yes -o LocalCommand=\"touch {1}.$(uname -n).$$.up\" \"$@\"; s=$?\n"
+        "w=$(tail -n 1 \"$f.log\" | tr -d '\\r'); up=; [ ! -e \"$f.up\" ] || up=1\n"
+        "cat \"$f.log\" >&2; grep -q '^Timeout, server .* not responding' \"$f.log\"; gone=$?\n"
+        "rm -f \"$f.log\" \"$f.up\"\n"
+        "[ $s -eq 255 ] || exit $s\n"
         // The host is the first word that is no option (OMPI_MCA_plm_rsh_args) nor belongs to one.
         "while :; do case $1 in\n"
         "  -[BbcDEeFIiJLlmOopQRSWw]) shift 2 ;; -*) shift ;; *) break ;;\nesac; done\n"
-        "echo \"$1\" > {}\nexit $s\n",
-        shellQuote(inDirectory(job_directory, kLostHostFile)));
+        "if [ $gone -eq 0 ]; then echo \"$1\" > {2}\n"
+        "elif [ -z \"$up\" ]; then echo \"$1{3}${{w#ssh: }}\" >&2; fi\nexit $s\n",
+        inDirectory(job_directory, "reach"), file, inDirectory(job_directory, kLostHostFile),
+        kCannotBeReached);
 }
 
 /// An agent of the user's own stays; then a lost host is noticed when mpirun does.
@@ -148,20 +158,32 @@ private:
     }
 
     [[nodiscard]] std::string script(const LaunchRequest& request) const {
-        if (m_name == "srun")
-            return launchScript(request, command(request), slurmEnvironment(m_options), m_options,
-                                "");
-        // mpirun takes the words of its agent apart at blanks.
-        if (m_options.hosts.empty() || shellQuote(request.job_directory) != request.job_directory)
-            return launchScript(request, command(request), "", m_options, "");
-        return launchScript(request, command(request), reachLines(request.job_directory), m_options,
-                            lostHostWatch());
+        RecordedCommand what;
+        what.command = command(request);
+        if (m_name == "srun") {
+            what.before = slurmEnvironment(m_options);
+            what.after = namesLostNode(m_options.allocation);
+        } else if (!m_options.hosts.empty() &&
+                   // mpirun takes the words of its agent apart at blanks.
+                   shellQuote(request.job_directory) == request.job_directory) {
+            what.before = reachLines(request.job_directory);
+            what.beside = lostHostWatch();
+        }
+        return launchScript(request, std::move(what), m_options);
     }
 
     std::string m_name;
     Connection& m_connection;
     LauncherOptions m_options;
 };
+
+/// The user's own lines that are not for Slurm.
+std::string shellLines(const LauncherOptions& options) {
+    std::string lines;
+    for (const std::string& line : options.extra_lines)
+        if (!line.starts_with("#SBATCH")) lines += line + "\n";
+    return lines;
+}
 
 bool isPlain(std::string_view text, std::string_view more) {
     constexpr std::string_view letters =
@@ -174,25 +196,22 @@ bool isPlain(std::string_view text, std::string_view more) {
 
 }  // namespace
 
-std::string recordedCommand(const std::vector<std::string>& command, const std::string& before,
-                            const LauncherOptions& options, const std::string& redirection,
-                            const std::string& beside) {
-    std::string own;
-    for (const std::string& line : options.extra_lines)
-        if (!line.starts_with("#SBATCH")) own += line + "\n";
+std::string scriptOf(const RecordedCommand& what, const LauncherOptions& options) {
     return fmt::format(
         "# The ranks are told to stop by their launcher; this script only records how it ended.\n"
         "# Room for its answer is taken now, while the disk has some.\n"
         "printf '%-8s\\n' running > {0}.part\n"
         "trap '' TERM INT HUP\n"
         "( trap - TERM INT HUP\n{1}{2}exec {3} ){4}{5}\n"
-        "status=$?\n"
+        "status=$?\n{6}"
         "printf '%-8s\\n' \"$status\" 1<> {0}.part && mv {0}.part {0}\n",
-        kExitStatusFile, own, before, shellCommand(command), redirection,
-        beside.empty() ? std::string()
-                       : " &\nm=$!\n( " + beside +
-                             ") &\nw=$!\nwait \"$m\"; s=$?\n"
-                             "kill -s KILL \"$w\" 2>/dev/null; ( exit \"$s\" )");
+        kExitStatusFile, shellLines(options), what.before, shellCommand(what.command),
+        what.redirection,
+        what.beside.empty() ? std::string()
+                            : " &\nm=$!\n( " + what.beside +
+                                  ") &\nw=$!\nwait \"$m\"; s=$?\n"
+                                  "kill -s KILL \"$w\" 2>/dev/null; ( exit \"$s\" )",
+        what.after);
 }
 
 std::vector<std::string> workerCommand(const LaunchRequest& request) {
@@ -220,9 +239,7 @@ std::vector<std::string> rankMap(const Plan& plan) {
 }
 
 std::string ownLines(const LauncherOptions& options) {
-    std::string lines;
-    for (const std::string& line : options.extra_lines)
-        if (!line.starts_with("#SBATCH")) lines += line + "\n";
+    const std::string lines = shellLines(options);
     // ":" since a group of comments alone is no shell.
     return lines.empty() ? lines : "{ :\n" + lines + "} > /dev/null 2>&1\n";
 }

@@ -22,12 +22,15 @@ namespace piper {
                                                                 const LauncherOptions& options,
                                                                 std::string_view launcher);
 
-/// The part of a job's script that runs `command` and records how it ended; `before` are lines of
-/// the same shell, after the user's own, `beside` one that watches process $m of it.
-[[nodiscard]] std::string recordedCommand(const std::vector<std::string>& command,
-                                          const std::string& before, const LauncherOptions& options,
-                                          const std::string& redirection,
-                                          const std::string& beside = {});
+/// The part of a job's script that runs a command and records how it ended.
+struct RecordedCommand {
+    std::vector<std::string> command;
+    std::string before;       ///< lines of the same shell, after the user's own
+    std::string redirection;  ///< of its output
+    std::string beside;       ///< watches process $m of it
+    std::string after;        ///< lines that see its exit status as $status, before it is noted
+};
+[[nodiscard]] std::string scriptOf(const RecordedCommand& what, const LauncherOptions& options);
 
 /// The user's own lines for the shell, silent: they may make the launcher found.
 [[nodiscard]] std::string ownLines(const LauncherOptions& options);

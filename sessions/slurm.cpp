@@ -8,6 +8,7 @@
 
 #include "sessions/display_text.h"
 #include "sessions/job.h"
+#include "sessions/job_directory.h"
 #include "sessions/script_launcher.h"
 #include "sessions/shell_quote.h"
 
@@ -16,35 +17,54 @@ namespace {
 
 // Slurm's commands wait 20 s and more for a controller that is away: they are given up after 3.
 constexpr std::string_view kFunctions = R"sh(
+# Every job of the user's, asked for once in a list.
+everything() {
+  [ -n "$all" ] || { all=$(timeout 3 squeue -h -u "$(id -un)" -o "$f" 2>&1); all_x=$?; all="$all
+."; }
+}
+f='%i %T (%r)|%P|%S|%j'
 # r: what squeue says of JOB; x: its exit status. In a list, where `all` is set, it is asked once.
 ask() {
-  f='%i %T (%r)|%P|%S'
   if [ -z "${all+set}" ]; then
     r=$(timeout 3 squeue -h -j "$1" -o "$f" 2>&1); x=$?
   else
-    [ -n "$all" ] || { all=$(timeout 3 squeue -h -u "$(id -un)" -o "$f" 2>&1); all_x=$?; all="$all
-."; }
-    r=$all; x=$all_x
+    everything; r=$all; x=$all_x
   fi
   [ $x -ne 0 ] || r=$(printf '%s\n' "$r" | sed -n "s/^$1 //p" | tail -n 1)  # without its warnings
 }
-# w: the place of JOB among those that wait in PARTITION.
+# w: the place of JOB among those that wait in PARTITION, or in each of "PARTITION,PARTITION".
 place() {
   if [ -z "${all+set}" ]; then
-    p=$(timeout 3 squeue -h -t PD -p "$2" --sort=-p,i -o "%P %i" 2>/dev/null)
+    p=$(timeout 3 squeue -h -P -t PD -p "$2" --sort=-p,i -o "%P %i" 2>/dev/null)
   else
-    [ -n "$waiting" ] || waiting="$(timeout 3 squeue -h -t PD --sort=-p,i -o "%P %i" 2>/dev/null)
+    [ -n "$waiting" ] || waiting="$(timeout 3 squeue -h -P -t PD --sort=-p,i -o "%P %i" 2>/dev/null)
 ."
     p=$waiting
   fi
-  w=$(printf '%s\n' "$p" | awk -v p="$2" -v j="$1" '$1 == p { n++; if ($2 == j) print n }')
+  w=$(printf '%s\n' "$p" | awk -v j="$1" '{ n[$1]++ } $2 == j { k++; one = n[$1]
+    many = many (k > 1 ? ", " : "") n[$1] " of " $1 } END { print (k > 1 ? many : one) }')
+}
+note() {
+  sed "s/\"slurm_job\": \"\"/\"slurm_job\": \"$1\"/" launcher.json > launcher.json.part &&
+    mv launcher.json.part launcher.json
+}
+adopt() {
+  j=; n=$(sed -n 's/^#SBATCH --job-name=//p' launch.sh 2>/dev/null | head -n 1)
+  [ -n "$n" ] || return 0
+  if [ -z "${all+set}" ]; then
+    r=$(timeout 10 squeue -h -u "$(id -un)" -n "$n" -o "$f" 2>/dev/null) || return 1
+  else
+    everything; [ $all_x -eq 0 ] || return 1; r=$all
+  fi
+  j=$(printf '%s\n' "$r" | sed -n "s/^\([0-9_]*\) .*|$n\$/\1/p" | head -n 1)
+  [ -z "$j" ] || note "$j"
 }
 look() {
   ask "$1"; a=1; w=; b=
   case $x:$r in
     0:) a=0; q= ;;
     0:*)
-      q=${r%%|*}; r=${r#*|}; b=${r#*|}; r=${r%%|*}
+      q=${r%%|*}; r=${r#*|}; b=${r#*|}; b=${b%%|*}; r=${r%%|*}
       case $q in PENDING*) place "$1" "$r" ;; *) b= ;; esac ;;
     *'Invalid job id'*) a=0; q= ;;
     *) q='UNKNOWN (Slurm does not answer)' ;;
@@ -87,8 +107,8 @@ std::string wordAfter(std::string_view log, std::string_view words) {
 std::string nodesLost(std::string_view names) {
     const std::string list = displayLine(names, 200);
     if (list.empty()) return "a node was lost";
-    return list.find(' ') == std::string::npos ? fmt::format("node {} was lost", list)
-                                               : fmt::format("nodes {} were lost", list);
+    return list.find_first_of(" ,") == std::string::npos ? fmt::format("node {} was lost", list)
+                                                         : fmt::format("nodes {} were lost", list);
 }
 
 }  // namespace
@@ -176,6 +196,21 @@ std::string slurmEnvironment(const LauncherOptions& options) {
     return lines;
 }
 
+std::string namesLostNode(const std::string& slurm_job) {
+    if (slurm_job.empty()) return {};
+    return fmt::format(
+        R"sh(if [ $status -ne 0 ] && tail -n 5 {0} | grep -q 'Timed out waiting for job step'; then
+  n=$(timeout 3 scontrol show job -o "{1}" 2>/dev/null | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p')
+  i=0; while [ -n "$n" ] && [ $i -lt 20 ]; do
+    y=$(timeout 3 sinfo -h -N -n "$n" -t down,fail,no_respond -o %N 2>/dev/null | sort -u)
+    [ -z "$y" ] || {{ echo "Node failure on" $(echo $y | tr ' ' ,) >> {0}; break; }}
+    sleep 1; i=$((i+1))
+  done
+fi
+)sh",
+        kLogFile, slurm_job);
+}
+
 std::string_view slurmFunctions() {
     return kFunctions;
 }
@@ -209,11 +244,13 @@ done
 
 std::string cancelSlurmSteps(const std::string& step_name) {
     return fmt::format(
+        // Steps of older versions have other names: the job's own script says which.
+        "n=$(sed -n \"s/.*--job-name=\\([^ ']*\\).*/\\1/p\" {} 2>/dev/null | head -n 1)\n"
         "steps() {{\n"
         "  r=$(timeout 3 squeue -h -s -u \"$(id -un)\" -o '%i %j' 2>/dev/null) ||\n"
         "    {{ echo UNKNOWN; return; }}\n"
-        "  printf '%s\\n' \"$r\" | awk -v n={} '$2 == n {{ print $1 }}'\n}}\n{}",
-        shellQuote(step_name), R"sh(begin=$(date +%s); sent=
+        "  printf '%s\\n' \"$r\" | awk -v n=\"${{n:-{}}}\" '$2 == n {{ print $1 }}'\n}}\n{}",
+        kScriptFile, step_name, R"sh(begin=$(date +%s); sent=
 while s=$(steps); [ -n "$s" ]; do
   t=$(($(date +%s) - begin)); k=TERM; [ $t -lt 4 ] || k=KILL
   [ $t -lt 8 ] || { echo "Slurm step $s" >&2; bad=1; break; }

@@ -37,9 +37,17 @@ struct SlurmShape {
 /// Lines before srun: MPI between its tasks, over the interface chosen.
 [[nodiscard]] std::string slurmEnvironment(const LauncherOptions& options);
 
+/// Lines of a job's script after srun: a step that Slurm could not end has a node that no longer
+/// answers, which Slurm knows some time later; it is named in the log. `slurm_job`: a word of the
+/// shell; empty: none.
+[[nodiscard]] std::string namesLostNode(const std::string& slurm_job);
+
 /// Shell functions of scripts that ask Slurm for a job, in its directory:
 ///   look JOB   a=1 while Slurm has it (or does not answer), 0 then; q its state and reason; w its
 ///              place in the queue and b its expected start, empty unless it waits
+///   note JOB   writes its number into the launcher.json that has none yet
+///   adopt      does so for a job that Slurm has under the name in launch.sh; j its number, empty
+///              when there is none; status 1 when Slurm does not answer
 ///   ended JOB  a=1 when Slurm has it after all; else writes slurm_end, "STATE TIME_LIMIT
 ///   LOST_NODES", where no exit status is left
 [[nodiscard]] std::string_view slurmFunctions();
@@ -48,7 +56,8 @@ struct SlurmShape {
 /// its nodes when Slurm has it still. Needs slurmFunctions().
 [[nodiscard]] std::string cancelSlurmJob(const std::string& slurm_job);
 
-/// The same for steps of a name inside an allocation; sets bad=1 when one is left.
+/// The same for steps inside an allocation, of the name in launch.sh of the directory it runs in,
+/// or of this one; sets bad=1 when one is left.
 [[nodiscard]] std::string cancelSlurmSteps(const std::string& step_name);
 
 /// What slurm_end says, as a sentence; nothing for a text that is none of ours.

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 #include "sessions/descriptor.h"
 #include "sessions/display_text.h"
+#include "sessions/packed_transfer.h"
 #include "sessions/sha256.h"
 #include "sessions/shell_quote.h"
 #include "sessions/ssh_exec.h"
@@ -66,6 +69,56 @@ Status addPart(Sha256& hash, const std::filesystem::path& part) {
     return in.bad() ? localError("read", part) : Status();
 }
 
+/// A transfer that ends sooner than this is not worth asking the host what packing would bring.
+constexpr double kWorthAskingSeconds = 1.0;
+/// gzip -1 of one core is slower than this; a faster link gains nothing.
+constexpr double kFastestPacking = 250e6;  ///< bytes/s
+constexpr std::int64_t kFirstPiece = 256 << 10, kProbe = 8 << 20;
+
+/// Bytes from `at` to `total` of the file into the sink, packed on the way where that is quicker:
+/// the first pieces come as they are and tell how fast the link is. Returns where it ended.
+Result<std::int64_t> receiveRest(Sftp& sftp, const std::string& remote, std::int64_t at,
+                                 std::int64_t total, const Sftp::Sink& sink,
+                                 const std::stop_token& stop) {
+    using Clock = std::chrono::steady_clock;
+    const std::int64_t begin = at;
+    BytesPerSecond rate;
+    double spent = 0;
+    for (std::int64_t piece = kFirstPiece;
+         at < total && at - begin < kProbe && spent < kWorthAskingSeconds / 2; piece *= 2) {
+        const std::int64_t until = std::min(total, at + piece);
+        const Clock::time_point asked = Clock::now();
+        PIPER_ASSIGN(const std::int64_t end, sftp.read(remote, at, until, sink, stop));
+        if (end != until) return end;
+        const double seconds = std::chrono::duration<double>(Clock::now() - asked).count();
+        rate = BytesPerSecond(static_cast<double>(until - at) / std::max(seconds, 1e-9));
+        spent += seconds;
+        at = until;
+    }
+    const std::shared_ptr<SshLink>& link = sftp.link();
+    const bool may_pay =
+        !link->target().compression &&
+        rate.value<kFastestPacking&& static_cast<double>(total - at)> kWorthAskingSeconds *
+            rate.value;
+    if (may_pay) {
+        const std::optional<PackingSample> sample = samplePacking(link, remote, at, total, stop);
+        if (sample && packingPays(*sample, rate)) {
+            std::int64_t came = at;
+            const Status packed = fetchPacked(
+                link, remote, at, total,
+                [&](std::string_view bytes) {
+                    came += static_cast<std::int64_t>(bytes.size());
+                    return sink(bytes);
+                },
+                stop);
+            if (packed.ok()) return total;
+            if (packed.error().code == ErrorCode::Cancelled) return packed.error();
+            at = came;  // the rest as it is, when the connection still stands
+        }
+    }
+    return sftp.read(remote, at, total, sink, stop);
+}
+
 /// Brings the bytes from the end of `part` to `total`. Returns the hash of all of them.
 Result<std::string> receive(Sftp& sftp, const std::string& remote,
                             const std::filesystem::path& part, std::int64_t total,
@@ -89,7 +142,7 @@ Result<std::string> receive(Sftp& sftp, const std::string& remote,
         if (progress) progress(at, total);
         return {};
     };
-    PIPER_ASSIGN(const std::int64_t end, sftp.read(remote, done, total, sink, stop));
+    PIPER_ASSIGN(const std::int64_t end, receiveRest(sftp, remote, done, total, sink, stop));
     if (end != total)
         return fail(ErrorCode::External, "{} became shorter while it was fetched: {} of {} bytes",
                     displayLine(remote), end, total);

@@ -57,10 +57,10 @@ int statusOf(const JobStatus& status) {
 }
 
 Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& output,
-                    const std::string& name, bool json, bool digest) {
-    const CollectOptions options{transferProgress("fetching"), {}};
+                    const std::string& name, bool json, const CollectedPart& part) {
+    const CollectOptions options{transferProgress("fetching"), {}, part.ranks};
     const Result<StoredRun> stored =
-        digest ? run.collectDigest(output, name, options) : run.collect(output, name, options);
+        part.digest ? run.collectDigest(output, name, options) : run.collect(output, name, options);
     if (!stored.ok()) {
         // A job that ended before its ranks recorded anything: why it did is what matters.
         if (stored.error().code != ErrorCode::NotFound || status.state == JobState::Finished ||
@@ -88,7 +88,8 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& ou
             collected.predicted.empty() ? "" : ", its prediction as '" + collected.predicted + "'");
         if (collected.digests > 0)
             fmt::print(
-                "most events of {} ranks are not there yet: fetch it again without --digest\n",
+                "most events of {} ranks are not there yet: fetch it again, with --rank N for "
+                "one\n",
                 collected.digests);
     }
     if (status.state != JobState::Finished)

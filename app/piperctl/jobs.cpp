@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <set>
 
 #include "app/common/sessions.h"
 #include "app/piperctl/command.h"
@@ -16,6 +17,7 @@ struct JobOptions {
     std::string job, output, name;
     bool all = false;
     bool digest = false;
+    std::set<std::int32_t> ranks;
 };
 
 struct OpenedJob {
@@ -31,8 +33,16 @@ Result<OpenedJob> openJob(const JobOptions& options) {
         PIPER_ASSIGN(const std::string root, session->jobsRoot());
         directory = root + "/" + directory;
     }
-    PIPER_ASSIGN(PlanRun run, PlanRun::attach(session->connection(), directory));
-    return OpenedJob{std::move(session), std::move(run)};
+    Result<PlanRun> run = PlanRun::attach(session->connection(), directory);
+    if (run.ok()) return OpenedJob{std::move(session), *std::move(run)};
+    Error error = std::move(run).error();
+    if (error.code == ErrorCode::NotFound)
+        error.hint = fmt::format(
+            "'piperctl jobs --session {}' lists those of this session, 'piperctl jobs --all' of "
+            "every "
+            "one",
+            options.session);
+    return error;
 }
 
 std::string runName(const JobOptions& options) {
@@ -105,7 +115,8 @@ Outcome runCancel(const JobOptions& options) {
 Outcome runFetch(const JobOptions& options, bool json) {
     PIPER_ASSIGN(OpenedJob job, openJob(options));
     PIPER_ASSIGN(const JobStatus status, job.run.status());
-    return collectInto(job.run, status, options.output, runName(options), json, options.digest);
+    return collectInto(job.run, status, options.output, runName(options), json,
+                       {options.digest, options.ranks});
 }
 
 void addSessionOption(CLI::App& app, JobOptions& options) {
@@ -148,6 +159,12 @@ void addJobs(CommandSet& commands) {
         "--digest", fetch->digest,
         "Of a job that has ended: statistics and a coarse timeline, in seconds; fetch "
         "without it brings the events later");
+    fetch_app
+        .add_option("--rank", fetch->ranks,
+                    "Of a job that has ended: its digest and the events of these ranks only (0,3)")
+        ->delimiter(',')
+        ->check(CLI::NonNegativeNumber)
+        ->excludes("--digest");
     addSessionOption(fetch_app, *fetch);
 }
 

@@ -258,8 +258,10 @@ int runWindow(QApplication& application, const Options& options) {
     const int status = showWindow(application, options, library, executor, controller);
     // A host that does not answer is not waited for: its threads end with the process, and until
     // then what they use must be there.
-    const bool controller_ended = controller.endWithin(kGoodbye);
-    const bool executor_ended = executor.endWithin(kGoodbye);  // files are written in any case
+    const auto deadline = std::chrono::steady_clock::now() + kGoodbye;  // one for both
+    executor.requestStop();
+    const bool controller_ended = controller.endBy(deadline);
+    const bool executor_ended = executor.endBy(deadline);  // files are written in any case
     if (controller_ended && executor_ended) return status;
     std::fflush(nullptr);
     std::_Exit(status);

@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/workbench/own_runs.h"
 
+#include <unistd.h>
+
 #include "ui/models/text_format.h"
 
 namespace piper::app {
 namespace fs = std::filesystem;
 
 void showWorkspace(ui::Workbench& bench, const QString& path, const QString& a, const QString& b) {
-    QObject::connect(
-        &bench.runs, &ui::RunsViewModel::historyChanged, &bench.runs,
-        [a, b, &bench] {
-            QString shown = b;
-            for (const ui::RunSummary& run : bench.runs.history().runs())
-                if (b.isEmpty() && run.kind == RunKind::Measured) shown = run.name;
-            bench.pair.select(bench.runs.workspace(), a, shown);
-        },
-        Qt::SingleShotConnection);
-    bench.runs.openWorkspace(path);
+    bench.runs.openWorkspace(path, [a, b, &bench] {
+        QString shown = b;
+        for (const ui::RunSummary& run : bench.runs.history().runs())
+            if (b.isEmpty() && run.kind == RunKind::Measured) shown = run.name;
+        bench.pair.select(bench.runs.workspace(), a, shown);
+    });
 }
 
 Result<bool> startOwnRuns(const fs::path& example, const fs::path& own) {
     std::error_code error;
     if (fs::exists(own, error)) return false;
-    const fs::path part = own.string() + ".part";
+    // Two windows may start at once: each copies for itself, and one of them names its copy.
+    const fs::path part = fmt::format("{}.{}.part", own.string(), ::gettid());
     fs::create_directories(own.parent_path(), error);
     if (!error) fs::copy_file(example, part, fs::copy_options::overwrite_existing, error);
     if (!error) fs::permissions(part, fs::perms::owner_write, fs::perm_options::add, error);
-    if (!error) fs::rename(part, own, error);
+    if (!error) fs::create_hard_link(part, own, error);
+    if (error == std::errc::operation_not_permitted)
+        fs::rename(part, own, error);  // knows no links
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    if (error == std::errc::file_exists) return false;
     if (error)
         return fail(ErrorCode::Io, "cannot put the example runs of {} into {}: {}",
                     example.string(), own.string(), error.message());

@@ -80,7 +80,9 @@ ui::RunPreview previewOf(ui::RunRequest request, const std::filesystem::path& wo
 struct SessionRunController::Watch {
     std::filesystem::path worker;
     ui::RunRequest request;
-    std::function<void(std::function<void(SessionRunController&)>)> tell;
+    using Say = std::function<void(SessionRunController&)>;
+    std::function<void(Say)> tell;      ///< unless it was detached meanwhile
+    std::function<void(Say)> announce;  ///< also when another run is watched by now
 
     void run(const std::stop_token& detach, const std::stop_token& cancel) const {
         ui::RunEnd end;
@@ -142,7 +144,7 @@ struct SessionRunController::Watch {
     /// Another host's run shows by its digest first. False while most events are not there.
     Result<bool> collect(PlanRun& run, ui::RunEnd& end, const std::stop_token& detach) const {
         const std::string path = request.workspace.toStdString();
-        const CollectOptions options{{}, detach};
+        const CollectOptions options{{}, detach, {}};
         Result<StoredRun> stored = fail(ErrorCode::Unsupported, "no digest");
         if (!request.session->connection().isLocal())
             stored = run.collectDigest(path, runName(request), options);
@@ -157,19 +159,20 @@ struct SessionRunController::Watch {
     }
 
     void fetchEvents(PlanRun& run, ui::RunEnd end, const std::stop_token& detach) const {
-        const auto progress = [this, shown = std::int64_t{-1}](std::int64_t done,
-                                                               std::int64_t total) mutable {
+        const auto progress = [this, &end, shown = std::int64_t{-1}](std::int64_t done,
+                                                                     std::int64_t total) mutable {
             const std::int64_t percent = total > 0 ? 100 * done / total : 100;
             if (percent == shown) return;
             shown = percent;
-            const QString how_far = QStringLiteral("Its events come: %1 %").arg(percent);
-            tell([how_far](SessionRunController& c) { Q_EMIT c.fetching(how_far); });
+            announce([run = end.run, percent](SessionRunController& c) {
+                Q_EMIT c.fetching(run, QStringLiteral("%1 %").arg(percent));
+            });
         };
         const Result<StoredRun> stored =
-            run.collect(end.workspace.toStdString(), end.run.toStdString(), {progress, detach});
+            run.collect(end.workspace.toStdString(), end.run.toStdString(), {progress, detach, {}});
         if (detach.stop_requested()) return;
         end.reason = stored.ok() ? QString() : ui::errorText(stored.error());
-        tell([end](SessionRunController& c) { Q_EMIT c.completed(end); });
+        announce([end](SessionRunController& c) { Q_EMIT c.completed(end); });
     }
 
     void report(PlanRun& run, const JobStatus& status) const {
@@ -217,13 +220,15 @@ void SessionRunController::start(const ui::RunRequest& request) {
     m_running = true;
     m_cancel = {};
     const std::uint64_t generation = ++m_generation;
-    Watch watch{m_worker, request, {}};
-    watch.tell = [this, generation](std::function<void(SessionRunController&)> what) {
+    Watch watch{m_worker, request, {}, {}};
+    watch.tell = [this, generation](Watch::Say what) {
         m_window.post([this, generation, what = std::move(what)] {
             if (generation == m_generation) what(*this);
         });
     };
-    m_detach.request_stop();
+    watch.announce = [this](Watch::Say what) {
+        m_window.post([this, what = std::move(what)] { what(*this); });
+    };
     m_detach = m_threads.start([watch = std::move(watch), cancel = m_cancel.get_token()](
                                    const std::stop_token& detach) { watch.run(detach, cancel); });
 }
@@ -244,6 +249,7 @@ void SessionRunController::cancel() {
 }
 
 void SessionRunController::detach() {
+    if (!m_running) return;
     ++m_generation;
     m_running = false;
     m_detach.request_stop();

@@ -17,10 +17,11 @@ class SessionRunController final : public ui::RunController {
 public:
     /// `worker`: the piper-worker of this machine, sent to hosts that lack it.
     explicit SessionRunController(std::filesystem::path worker, QObject* parent = nullptr);
-    /// A run that goes on is left running, its job directory is kept. Asks every thread to end and
-    /// waits at most so long; whether none is left.
-    [[nodiscard]] bool endWithin(std::chrono::milliseconds limit) {
-        return m_threads.endWithin(limit);
+    /// A run that goes on is left running, its job directory is kept. Asks every thread to end.
+    void requestStop() { m_threads.requestStop(); }
+    /// The same, and waits until then; whether none is left.
+    [[nodiscard]] bool endBy(std::chrono::steady_clock::time_point deadline) {
+        return m_threads.endBy(deadline);
     }
 
     [[nodiscard]] QString whyNot(const Plan& plan, const SessionConfig& where) const override;
@@ -38,7 +39,9 @@ private:
     bool m_running = false;
     std::uint64_t m_generation = 0;  ///< what a detached run still says is not heard
     bool m_worker_here;
-    std::stop_source m_cancel, m_detach, m_end_preview;
+    std::stop_source m_cancel;
+    std::stop_source m_detach;  ///< of the run that is watched; finished ones go on fetching
+    std::stop_source m_end_preview;
     ThreadSet m_threads;
 };
 

@@ -15,19 +15,25 @@ ThreadExecutor::ThreadExecutor() {
 }
 
 ThreadExecutor::~ThreadExecutor() {
-    stopAll();
+    requestStop();
+    joinWorkers();
 }
 
-void ThreadExecutor::stopAll() {
+void ThreadExecutor::requestStop() {
     for (auto& [topic, stop] : m_stop) stop.request_stop();
     for (auto& worker : m_workers) worker->thread.request_stop();
+    m_own_threads.requestStop();
+}
+
+void ThreadExecutor::joinWorkers() {
     for (auto& worker : m_workers)
         if (worker->thread.joinable()) worker->thread.join();
 }
 
-bool ThreadExecutor::endWithin(std::chrono::milliseconds limit) {
-    stopAll();
-    return m_own_threads.endWithin(limit);
+bool ThreadExecutor::endBy(std::chrono::steady_clock::time_point deadline) {
+    requestStop();
+    joinWorkers();
+    return m_own_threads.endBy(deadline);
 }
 
 void ThreadExecutor::submit(const QString& topic, Lane lane, Work work) {

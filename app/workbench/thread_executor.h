@@ -27,9 +27,11 @@ public:
     void submit(const QString& topic, Lane lane, Work work) override;
     void cancel(const QString& topic) override;
     [[nodiscard]] bool idle() const override { return m_open == 0; }
-    /// Asks every request to stop and waits at most so long for those that wait for a host or
-    /// compute; whether all of these have ended. Files are written to their end in any case.
-    [[nodiscard]] bool endWithin(std::chrono::milliseconds limit);
+    /// Asks every request to stop.
+    void requestStop();
+    /// The same, and waits until then for those that wait for a host or compute; whether all of
+    /// these have ended. Files are written to their end in any case.
+    [[nodiscard]] bool endBy(std::chrono::steady_clock::time_point deadline);
 
 private:
     struct Request {
@@ -44,7 +46,7 @@ private:
         std::deque<Request> waiting;
         std::jthread thread;
     };
-    void stopAll();
+    void joinWorkers();
     void loop(Worker& worker, const std::stop_token& stop);
     void execute(const Request& request);
     /// Runs on the window's thread when the request is still the newest of its topic.

@@ -33,10 +33,10 @@ std::stop_source ThreadSet::start(Work work) {
     return stop;
 }
 
-bool ThreadSet::endWithin(std::chrono::milliseconds limit) {
+bool ThreadSet::endBy(std::chrono::steady_clock::time_point deadline) {
     requestStop();
     std::unique_lock held(m_ending->mutex);
-    return m_ending->changed.wait_for(held, limit, [this] { return m_ending->running == 0; });
+    return m_ending->changed.wait_until(held, deadline, [this] { return m_ending->running == 0; });
 }
 
 }  // namespace piper::app

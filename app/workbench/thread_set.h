@@ -27,8 +27,9 @@ public:
     [[nodiscard]] std::stop_source start(Work work);
     /// How many it holds, some of which may have ended.
     [[nodiscard]] std::size_t size() const { return m_members.size(); }
-    /// Asks all of them to end and waits at most so long; whether none is left.
-    [[nodiscard]] bool endWithin(std::chrono::milliseconds limit);
+    void requestStop();
+    /// Asks all of them to end and waits until then; whether none is left.
+    [[nodiscard]] bool endBy(std::chrono::steady_clock::time_point deadline);
 
 private:
     struct Ending {
@@ -40,7 +41,6 @@ private:
         std::shared_ptr<bool> ended;  ///< under the mutex
         std::jthread thread;
     };
-    void requestStop();
 
     std::shared_ptr<Ending> m_ending = std::make_shared<Ending>();
     std::list<Member> m_members;

@@ -12,9 +12,12 @@ from session_case import Bench, SessionCase
 
 
 class Hosts(SessionCase):
-    def session(self, *hosts):
+    def session(self, *hosts, ssh_options=()):
+        """ssh_options: of the ssh that mpirun reaches hosts with, none with a blank in it."""
+        arguments = " ".join(f"-o {option}" for option in ssh_options)
+        line = ("--line", f"export OMPI_MCA_plm_rsh_args='{arguments}'") if arguments else ()
         return self.add("hosts", "--launcher", "mpirun", "--hosts", ",".join(hosts), "--interface",
-                        "eth0")
+                        "eth0", *line)
 
     def test_a_run_over_two_hosts_is_collected(self):
         session = self.session("node1:2", "node2:2")
@@ -39,6 +42,26 @@ class Hosts(SessionCase):
         kept = self.json("fetch", job, "--session", session, "-o",
                          str(Bench.folder / "hosts-cancelled.piper"), status=130)
         self.assertEqual(kept["outcome"], "cancelled")
+
+    def test_a_host_that_ssh_does_not_reach_is_named_with_its_reason(self):
+        slow = Bench.folder / "slow"
+        slow.write_text("#!/bin/sh\nsleep 6\n")  # longer than a host that was lost is waited for
+        slow.chmod(0o700)
+        for other, options, reason in (
+                ("nowhere", (), "nowhere cannot be reached: Could not resolve hostname"),
+                ("node2", ("PubkeyAuthentication=no",), "node2 cannot be reached: .*Permission denied"),
+                ("node2", ("UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes"),
+                 "node2 cannot be reached: Host key verification failed"),
+                ("node2", (f"ProxyCommand={slow}",), "node2 cannot be reached: .*[Cc]onnection")):
+            with self.subTest(reason=reason):
+                session = self.session("node1:2" if not options else "node2:2", f"{other}:2",
+                                       ssh_options=options)
+                job = self.start(session)
+                ended = self.ctl("attach", job, "--session", session, "-o",
+                                 str(Bench.folder / "unreached.piper"), status=3)
+                self.assertRegex(ended.stderr, reason, self.log(job))
+                self.assertNotIn("was lost", ended.stderr)
+                self.assertRegex(self.job(session, job)["message"], reason)
 
     # By name the last one: its host does not come back.
     def test_x_a_lost_host_is_named(self):

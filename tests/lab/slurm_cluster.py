@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Slurm inside the lab: munge and the controller on node0, one slurmd on every compute node.
 
-Partitions: main (the default, every compute node), small (node1 alone, a minute at most) and closed
-(for the account physics only). Every node has two GPUs to give away, which are none. A switch for each
+Partitions: main (the default, every compute node), spare (the same nodes), small (node1 alone, a
+minute at most) and closed (for the account physics only). Every node has two GPUs to give away, which are none. A switch for each
 rack. Every node sees it as its /etc/slurm."""
 import os
 import shutil
@@ -58,6 +58,7 @@ class SlurmCluster:
             "SlurmdTimeout=5\nKillWait=10\nSchedulerParameters=bf_interval=1,sched_min_interval=0\n"
             f"GresTypes=gpu\n{nodes}"
             f"PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00\n"
+            f"PartitionName=spare Nodes=ALL MaxTime=1:00:00\n"
             f"PartitionName=small Nodes=node1 MaxTime=1\n"
             f"PartitionName=closed Nodes=ALL AllowAccounts=physics\n")
         racks = sorted({self.rack_of[k] for k in self.compute})

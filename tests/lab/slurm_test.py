@@ -52,7 +52,7 @@ class Queue(SlurmCase):
         self.add("cluster", "--launcher", "sbatch")
         found = self.json("session", "discover", "cluster")
         partitions = {p["name"]: p for p in found["partitions"]}
-        self.assertEqual(set(partitions), {"main", "small", "closed"})
+        self.assertEqual(set(partitions), {"main", "spare", "small", "closed"})
         main = partitions["main"]
         self.assertTrue(main["default"])
         self.assertEqual((main["nodes"], main["processors"], main["memory_bytes"]),
@@ -118,6 +118,30 @@ class Queue(SlurmCase):
         compared = self.json("compare", workspace, "measured", "modelled")
         self.assertTrue(compared["phases"])
 
+    def test_the_place_in_each_of_several_partitions_is_shown(self):
+        session = self.add("several", "--launcher", "sbatch", "--partition", "main,spare")
+        blocker = fill()
+        first, second = self.start(session, steps=1), self.start(session, steps=1)
+        self.assertTrue(wait_until(lambda: re.search(
+            "place 2 of main, 2 of spare|place 2 of spare, 2 of main",
+            self.job(session, second)["message"])), self.job(session, second))
+        slurm("scancel", blocker)
+        for job in (first, second):
+            self.assertTrue(wait_until(lambda: self.state(session, job) == "finished"))
+
+    def test_a_job_whose_submission_got_no_answer_is_taken_up(self):
+        session = self.add("cluster", "--launcher", "sbatch")
+        job = self.start(session)
+        self.running_on((1, 2), job)
+        number = number_of(job)
+        record = Path(job, "launcher.json")
+        for command in (("jobs", "--session", session), ("cancel", job, "--session", session)):
+            record.write_text(record.read_text().replace(number, ""))
+            self.ctl(*command)
+            self.assertEqual(number_of(job), number)
+        self.assert_nothing_left(job)
+        self.assertEqual(self.state(session, job), "cancelled")
+
     def test_cancel_ends_every_rank_and_keeps_what_was_measured(self):
         session = self.add("cluster", "--launcher", "sbatch")
         job = self.start(session)
@@ -170,7 +194,7 @@ class Corners(SlurmCase):
         before = self.json("jobs", "--session", session)["jobs"]
         result = self.ctl("run", self.plan, "--session", session, "--detach", status=3)
         self.assertIn("refused the job (partition 'nowhere')", result.stderr)
-        self.assertIn("partitions: closed main small", result.stderr)
+        self.assertIn("partitions: closed main small spare", result.stderr)
         self.assertEqual(self.json("jobs", "--session", session)["jobs"], before)
         # Where Slurm does not look at once, the job waits for ever: its reason says so.
         session = self.add("wrong", "--launcher", "sbatch", "--partition", "closed", "--account",
@@ -231,6 +255,22 @@ class Steps(SlurmCase):
                          str(Bench.folder / "step-cancelled.piper"), status=130)
         self.assertEqual(kept["outcome"], "cancelled")
 
+    def test_cancel_ends_a_step_that_an_older_version_named(self):
+        allocation = self.allocate()
+        session = self.add("steps", "--launcher", "srun", "--allocation", allocation)
+        job = self.start(session, steps=1)
+        self.ctl("attach", job, "--session", session)
+        for name in ("exit_status", "status.json", "launcher.pid"):
+            Path(job, name).unlink()
+        script = Path(job, "launch.sh")
+        script.write_text(re.sub("--job-name=[^ ]*", f"--job-name=piper-{Path(job).name}",
+                                 script.read_text()).replace("--steps 1 ", "--steps 100000 "))
+        on(0, "setsid", "--fork", "sh", str(script))
+        self.running_on((1, 2), job)
+        self.ctl("cancel", job, "--session", session)
+        self.assert_nothing_left(job)
+        self.assertEqual(self.state(session, job), "cancelled")
+
     def test_an_allocation_that_is_not_there_is_named(self):
         session = self.add("steps", "--launcher", "srun", "--allocation", "4711")
         result = self.ctl("run", self.plan, "--session", session, "--detach", status=3)
@@ -253,7 +293,7 @@ class Endings(SlurmCase):
         listed = self.job(session, job)
         self.assertEqual(listed["state"], "failed")
         self.assertIn(listed["message"], result.stderr)
-        return result.stderr
+        return f"{result.stderr}\nlog of the job:\n{self.log(job)}"
 
     def test_a_time_limit_is_named(self):
         session = self.add("limit", "--launcher", "sbatch", "--partition", "main", "--time", "1")

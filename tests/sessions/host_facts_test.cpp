@@ -12,6 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What two H100 of a DGX and their log-in node print, cut to two GPUs and two NICs.
 constexpr const char* kGpuNode = R"sh(banner of the site
@@ -182,6 +183,9 @@ TEST(HostFacts, ThisMachineAnswers) {
     EXPECT_GT(f->processors, 0);
     EXPECT_GT(f->memory.value, 1e8);
     EXPECT_FALSE(f->scratch.empty());
+    // Slurm's programs on a machine without a cluster print faults, which are no version.
+    EXPECT_THAT(f->programs.at("srun"), Not(HasSubstr("error")));
+    EXPECT_THAT(f->programs.at("mpirun"), Not(HasSubstr("error")));
 }
 
 }  // namespace

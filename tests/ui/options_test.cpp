@@ -3,6 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <fstream>
+#include <latch>
+#include <thread>
+
+#include "app/workbench/own_runs.h"
+#include "tests/support/paths.h"
+
 namespace piper::app {
 namespace {
 
@@ -63,6 +71,29 @@ TEST(WorkbenchOptions, BadValuesAreNamedWithTheLegalOnes) {
         EXPECT_EQ(parsed.exit_status, 2) << part;
         EXPECT_NE(printed.find(part), std::string::npos) << printed;
     }
+}
+
+TEST(OwnRuns, OfWindowsThatStartAtOnceOneMakesTheFile) {
+    constexpr int kWindows = 8;
+    const piper::test::TemporaryDirectory directory;
+    const std::filesystem::path example = directory.path() / "example",
+                                own = directory.path() / "own";
+    std::ofstream(example) << std::string(1 << 20, 'x');
+    std::latch begin(kWindows);
+    std::atomic<int> made = 0;
+    {
+        std::vector<std::jthread> windows;
+        for (int i = 0; i < kWindows; ++i)
+            windows.emplace_back([&] {
+                begin.arrive_and_wait();
+                const Result<bool> mine = startOwnRuns(example, own);
+                ASSERT_TRUE(mine.ok()) << mine.error().text();
+                made += *mine ? 1 : 0;
+            });
+    }
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(std::filesystem::file_size(own), std::filesystem::file_size(example));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 2);
 }
 
 }  // namespace

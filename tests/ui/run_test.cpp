@@ -10,10 +10,14 @@
 #include <QTableView>
 #include <QTest>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
+#include "app/workbench/own_runs.h"
 #include "collectors/store/workspace.h"
+#include "core/run/job_status.h"
 #include "tests/sessions/ssh_server.h"
 #include "tests/ui/example_plan.h"
 #include "tests/ui/window_fixture.h"
@@ -139,6 +143,44 @@ TEST_F(RunTest, AWorkerThatCannotStartIsAFailedRunWithItsReason) {
     EXPECT_FALSE(m_controller->running());
 }
 
+TEST_F(RunTest, WhatComesLateLeavesTheFileThatTheUserOpenedMeanwhile) {
+    const auto make = [&](const char* name, const char* run) {
+        const std::filesystem::path path = m_directory.path() / name;
+        Result<Workspace> file = Workspace::create(path);
+        EXPECT_TRUE(file.ok());
+        piper::Run stored;
+        stored.name = run;
+        EXPECT_TRUE(file->addRun(stored).ok() && file->close().ok());
+        return QString::fromStdString(path.string());
+    };
+    const QString first = make("first.piper", "one"), second = make("second.piper", "two");
+    runs().openWorkspace(first);
+    ASSERT_TRUE(settled());
+    Q_EMIT m_controller->fetching(QStringLiteral("one"), QStringLiteral("40 %"));
+    EXPECT_TRUE(runs().status().contains(QStringLiteral("The events of run ‘one’ come: 40 %.")));
+    runs().openWorkspace(second);  // and before it is read:
+    Q_EMIT m_controller->completed({RunOutcome::Finished, first, QStringLiteral("one"), {}});
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(runs().workspace(), second);
+    EXPECT_FALSE(runs().status().contains(QStringLiteral("come:")));
+    Q_EMIT m_workbench->jobs.fetched(first, QStringLiteral("one"));
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(runs().workspace(), second);
+    int read = 0;
+    QObject::connect(&runs(), &RunsViewModel::historyChanged, [&] { ++read; });
+    Q_EMIT m_controller->completed({RunOutcome::Finished, second, QStringLiteral("two"), {}});
+    ASSERT_TRUE(settled());
+    EXPECT_EQ(read, 1);
+
+    // A file that cannot be shown leaves nothing for the next one.
+    app::showWorkspace(*m_workbench, QStringLiteral("/nonexistent.piper"), {},
+                       QStringLiteral("two"));
+    ASSERT_TRUE(settled());
+    runs().openWorkspace(second);
+    ASSERT_TRUE(settled());
+    EXPECT_TRUE(m_workbench->pair.second().empty());
+}
+
 /// The same behind OpenSSH's own server on the loopback.
 class RemoteRunTest : public RunTest {
 protected:
@@ -222,14 +264,14 @@ TEST_F(RemoteRunTest, ADigestShowsFirstAndItsEventsFollow) {
                      [&](const RunEnd& end) { completed = end; });
     QString coming;
     QObject::connect(m_controller.get(), &RunController::fetching,
-                     [&](const QString& how_far) { coming = how_far; });
+                     [&](const QString&, const QString& how_far) { coming = how_far; });
     runs().start(16);
     ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }, 180'000))
         << runs().status().toStdString() << runs().log().toStdString();
     ASSERT_TRUE(waitFor([&] { return completed.has_value(); }));
     EXPECT_EQ(completed->reason, QString());
     EXPECT_EQ(completed->run, m_ended);
-    EXPECT_EQ(coming, QStringLiteral("Its events come: 100 %"));
+    EXPECT_EQ(coming, QStringLiteral("100 %"));
     const Result<piper::Run> run =
         Workspace::open(completed->workspace.toStdString())->readRun(completed->run.toStdString());
     ASSERT_TRUE(run.ok()) << run.error().text();
@@ -237,6 +279,63 @@ TEST_F(RemoteRunTest, ADigestShowsFirstAndItsEventsFollow) {
     EXPECT_FALSE(run->ranks.front().events.empty());
     ASSERT_TRUE(settled());
     EXPECT_FALSE(m_workbench->pair.second().run->notes.contains("digest")) << "it is shown anew";
+}
+
+TEST_F(RemoteRunTest, EachStepReachesTheWindowWhileItIsTheNewestOne) {
+    using Clock = std::filesystem::file_time_type::clock;
+    std::vector<double> delays_ms;
+    int seen = 0;
+    const auto take = [&] {
+        if (runs().progress().step <= seen) return;
+        seen = runs().progress().step;
+        for (const auto& job : std::filesystem::directory_iterator(m_ssh.path("there") / "jobs")) {
+            const std::filesystem::path file = job.path() / "status.json";
+            const auto status = parseJobStatus(piper::test::readText(file), file.string());
+            if (!status.ok() || status->step != seen) continue;  // the next one is there already
+            const auto since = Clock::now() - std::filesystem::last_write_time(file);
+            delays_ms.push_back(std::chrono::duration<double, std::milli>(since).count());
+        }
+    };
+    QObject::connect(&runs(), &RunsViewModel::changed, take);
+    runs().start(40);
+    ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }, 180'000))
+        << runs().status().toStdString() << runs().log().toStdString();
+    ASSERT_GT(delays_ms.size(), 10U);
+    std::sort(delays_ms.begin(), delays_ms.end());
+    std::printf(
+        "progress from the host's file to the window: median %.0f ms, longest %.0f ms, of "
+        "%zu steps\n",
+        delays_ms[delays_ms.size() / 2], delays_ms.back(), delays_ms.size());
+    ASSERT_TRUE(settled());
+}
+
+TEST_F(RemoteRunTest, EventsOfARunComeWhileAnotherOneIsWatched) {
+    std::vector<RunEnd> completed;
+    QObject::connect(m_controller.get(), &RunController::completed,
+                     [&](const RunEnd& end) { completed.push_back(end); });
+    // In the moment in which the first one has finished and its events begin to come.
+    bool again = false;
+    QObject::connect(m_controller.get(), &RunController::finished, [&](const RunEnd&) {
+        if (std::exchange(again, true)) return;
+        m_controller->start({m_workbench->sessions.current().session(),
+                             std::make_shared<const Plan>(test::localPlan()),
+                             16,
+                             {},
+                             runs().targetWorkspace()});
+    });
+    runs().start(16);
+    ASSERT_TRUE(waitFor([&] { return completed.size() == 2; }, 240'000))
+        << runs().status().toStdString() << runs().log().toStdString();
+    EXPECT_NE(completed[0].run, completed[1].run);
+    for (const RunEnd& end : completed) {
+        EXPECT_EQ(end.reason, QString());
+        const Result<piper::Run> run =
+            Workspace::open(end.workspace.toStdString())->readRun(end.run.toStdString());
+        ASSERT_TRUE(run.ok()) << run.error().text();
+        EXPECT_EQ(run->numDigests(), 0);
+        EXPECT_FALSE(run->notes.contains("digest"));
+    }
+    ASSERT_TRUE(settled());
 }
 
 TEST_F(RemoteRunTest, AJobOfAnEarlierWindowIsAttachedAndEnded) {

@@ -20,7 +20,7 @@ TEST(ThreadSet, LetsGoOfWhatHasEndedAndOfWhatItHeld) {
         (void)threads.start([held, ended](const std::stop_token&) { ended->count_down(); });
         ended->wait();
     }
-    EXPECT_TRUE(threads.endWithin(60s));
+    EXPECT_TRUE(threads.endBy(std::chrono::steady_clock::now() + 60s));
     EXPECT_EQ(held.use_count(), 1);
     (void)threads.start([](const std::stop_token&) {});
     EXPECT_EQ(threads.size(), 1U);
@@ -33,10 +33,10 @@ TEST(ThreadSet, AsksToEndAndSaysWhatDoesNot) {
     const std::stop_source stop = threads.start([](const std::stop_token& asked) {
         while (!asked.stop_requested()) std::this_thread::yield();
     });
-    EXPECT_FALSE(threads.endWithin(1ms)) << "one hears nothing";
+    EXPECT_FALSE(threads.endBy(std::chrono::steady_clock::now() + 1ms)) << "one hears nothing";
     EXPECT_TRUE(stop.stop_requested());
     go.count_down();
-    EXPECT_TRUE(threads.endWithin(60s));
+    EXPECT_TRUE(threads.endBy(std::chrono::steady_clock::now() + 60s));
 }
 
 TEST(ThreadExecutorTest, AHostThatDoesNotAnswerIsNotWaitedForButFilesAreWritten) {
@@ -52,10 +52,10 @@ TEST(ThreadExecutorTest, AHostThatDoesNotAnswerIsNotWaitedForButFilesAreWritten)
                         written.count_down();
                         return ui::Executor::OnWindow();
                     });
-    EXPECT_FALSE(executor.endWithin(1ms));
+    EXPECT_FALSE(executor.endBy(std::chrono::steady_clock::now() + 1ms));
     EXPECT_TRUE(written.try_wait());
     answer.count_down();
-    EXPECT_TRUE(executor.endWithin(60s));
+    EXPECT_TRUE(executor.endBy(std::chrono::steady_clock::now() + 60s));
 }
 
 }  // namespace

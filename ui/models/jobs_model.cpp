@@ -131,30 +131,33 @@ void JobsModel::fetch(const Fetch& what) {
     setStatus((what.digest ? QStringLiteral("Fetching the digest of %1…")
                            : QStringLiteral("Fetching the events of %1…"))
                   .arg(name));
-    m_executor.submit(QStringLiteral("job.fetch:") + text(what.directory), Executor::Lane::Network,
-                      [what, this](const Executor::Context& context) -> Executor::OnWindow {
-                          const auto collect = [&]() -> Result<StoredRun> {
-                              PIPER_ASSIGN(PlanRun run, PlanRun::attach(what.session->connection(),
-                                                                        what.directory));
-                              const CollectOptions options{progressOf(what, context), context.stop};
-                              const std::string path = what.workspace.toStdString();
-                              return what.digest ? run.collectDigest(path, what.run, options)
-                                                 : run.collect(path, what.run, options);
-                          };
-                          return [stored = collect(), what, this] { take(stored, what); };
-                      });
+    m_executor.submit(
+        QStringLiteral("job.fetch:") + text(what.directory), Executor::Lane::Network,
+        [what, this](const Executor::Context& context) -> Executor::OnWindow {
+            const auto collect = [&]() -> Result<StoredRun> {
+                PIPER_ASSIGN(PlanRun run,
+                             PlanRun::attach(what.session->connection(), what.directory));
+                const auto say = [this, post = context.post](const QString& how_far) {
+                    post([this, how_far] { setStatus(how_far); });
+                };
+                const CollectOptions options{progressOf(what.directory, say), context.stop, {}};
+                const std::string path = what.workspace.toStdString();
+                return what.digest ? run.collectDigest(path, what.run, options)
+                                   : run.collect(path, what.run, options);
+            };
+            return [stored = collect(), what, this] { take(stored, what); };
+        });
 }
 
-TransferProgress JobsModel::progressOf(const Fetch& what, const Executor::Context& context) {
-    const QString name = text(jobName(what.directory));
-    return [this, name, post = context.post, shown = std::int64_t{-1}](std::int64_t done,
-                                                                       std::int64_t total) mutable {
+TransferProgress JobsModel::progressOf(const std::string& directory,
+                                       std::function<void(const QString&)> say) {
+    const QString name = text(jobName(directory));
+    return [name, say = std::move(say), shown = std::int64_t{-1}](std::int64_t done,
+                                                                  std::int64_t total) mutable {
         const std::int64_t percent = total > 0 ? 100 * done / total : 100;
         if (percent == shown) return;
         shown = percent;
-        post([this, name, percent] {
-            setStatus(QStringLiteral("Fetching %1: %2 %").arg(name).arg(percent));
-        });
+        say(QStringLiteral("Fetching %1: %2 %").arg(name).arg(percent));
     };
 }
 

@@ -56,7 +56,9 @@ private:
         bool digest = false;
     };
     void fetch(const Fetch& what);
-    [[nodiscard]] TransferProgress progressOf(const Fetch& what, const Executor::Context& context);
+    /// On the executor, where the model must not be touched.
+    [[nodiscard]] static TransferProgress progressOf(const std::string& directory,
+                                                     std::function<void(const QString&)> say);
     void take(const Result<StoredRun>& stored, Fetch what);
     void take(Result<std::vector<JobSummary>> jobs);
     void setStatus(const QString& status);

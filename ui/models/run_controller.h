@@ -49,7 +49,8 @@ struct RunEnd {
 
 /// Starts the plan's ranks through a session, or takes up a job that runs, and reports;
 /// implemented over sessions in the program. Calls return at once; signals come on the window's
-/// thread. One run is watched at a time.
+/// thread. One run is watched at a time; the events of those that have finished come side by side
+/// with it.
 class RunController : public QObject {
     Q_OBJECT
 public:
@@ -74,8 +75,8 @@ Q_SIGNALS:
     /// The run is in its workspace file; where it ran on another host, most of its events may still
     /// be coming: then fetching() and completed() follow.
     void finished(const piper::ui::RunEnd& end);
-    /// One sentence on what still comes of the run that has finished.
-    void fetching(const QString& how_far);
+    /// Of a run that has finished: how much of its events is here, "40 %".
+    void fetching(const QString& run, const QString& how_far);
     /// The workspace file holds all of it now, or `reason` says why not.
     void completed(const piper::ui::RunEnd& end);
 };

@@ -35,17 +35,12 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
       m_status(QStringLiteral("Nothing is running.")) {
     connect(&controller, &RunController::progressed, this, &RunsViewModel::onProgress);
     connect(&controller, &RunController::finished, this, &RunsViewModel::onFinished);
-    connect(&controller, &RunController::fetching, this, [this](const QString& how_far) {
-        m_status = m_ended + u' ' + how_far;
-        Q_EMIT changed();
-    });
-    connect(&controller, &RunController::completed, this, [this](const RunEnd& end) {
-        m_status = end.reason.isEmpty()
-                       ? m_ended
-                       : QStringLiteral("%1 Its events did not come: %2").arg(m_ended, end.reason);
-        Q_EMIT changed();
-        openWorkspace(end.workspace);
-    });
+    connect(&controller, &RunController::fetching, this,
+            [this](const QString& run, const QString& how_far) {
+                m_coming[run] = how_far;
+                Q_EMIT changed();
+            });
+    connect(&controller, &RunController::completed, this, &RunsViewModel::onCompleted);
     connect(&controller, &RunController::logged, this, [this](const QString& lines) {
         m_log += lines;
         if (m_log.size() > kLogLimit) m_log = m_log.right(kLogLimit / 2);
@@ -132,32 +127,67 @@ void RunsViewModel::onProgress(const RunProgress& progress) {
     Q_EMIT changed();
 }
 
+QString RunsViewModel::status() const {
+    QString out = m_status;
+    for (const auto& [run, how_far] : m_coming)
+        out += QStringLiteral(" The events of run ‘%1’ come: %2.").arg(run, how_far);
+    return out;
+}
+
 void RunsViewModel::onFinished(const RunEnd& end) {
-    m_status = m_ended = endText(end);
-    m_pending_run = end.run;
+    m_status = endText(end);
     Q_EMIT changed();
+    m_pending = end;
     if (end.workspace.isEmpty())
-        Q_EMIT runEnded({});
+        endPending({});
     else
         openWorkspace(end.workspace);
 }
 
-void RunsViewModel::openWorkspace(const QString& path) {
-    m_executor.submit(
-        QStringLiteral("open-workspace"), Executor::Lane::Background,
-        [path, &library = m_library, this](const Executor::Context&) -> Executor::OnWindow {
-            auto runs = std::make_shared<Result<std::vector<RunSummary>>>(library.list(path));
-            return [path, runs, this] {
-                if (!runs->ok()) {
-                    Q_EMIT failed(errorText(runs->error()));
-                    return;
-                }
-                m_workspace = path;
-                m_history.setRuns(std::move(*runs).value());
-                Q_EMIT historyChanged();
-                if (!m_pending_run.isEmpty()) Q_EMIT runEnded(std::exchange(m_pending_run, {}));
-            };
-        });
+void RunsViewModel::onCompleted(const RunEnd& end) {
+    m_coming.erase(end.run);
+    if (!end.reason.isEmpty()) {
+        const QString fault =
+            QStringLiteral("The events of run ‘%1’ did not come: %2").arg(end.run, end.reason);
+        if (!running()) m_status += QStringLiteral(" ") + fault;
+        Q_EMIT failed(fault);
+    }
+    Q_EMIT changed();
+    followFile(end.workspace);
+}
+
+/// The window learns of the run's end once its file is read, or turned out not to be.
+void RunsViewModel::endPending(const QString& workspace) {
+    if (!m_pending) return;
+    const RunEnd end = *std::exchange(m_pending, std::nullopt);
+    Q_EMIT runEnded(end.workspace == workspace ? end.run : QString());
+}
+
+void RunsViewModel::followFile(const QString& path) {
+    if (m_wanted.isEmpty() || m_wanted == path) openWorkspace(path);
+}
+
+void RunsViewModel::openWorkspace(const QString& path, std::function<void()> then) {
+    m_wanted = path;
+    m_executor.submit(QStringLiteral("open-workspace"), Executor::Lane::Background,
+                      [path, then = std::move(then), &library = m_library,
+                       this](const Executor::Context&) -> Executor::OnWindow {
+                          auto runs =
+                              std::make_shared<Result<std::vector<RunSummary>>>(library.list(path));
+                          return [path, then, runs, this] {
+                              if (!runs->ok()) {
+                                  m_wanted = m_workspace;
+                                  Q_EMIT failed(errorText(runs->error()));
+                                  endPending({});
+                                  return;
+                              }
+                              m_workspace = path;
+                              m_history.setRuns(std::move(*runs).value());
+                              Q_EMIT historyChanged();
+                              if (then) then();
+                              endPending(path);
+                          };
+                      });
 }
 
 }  // namespace piper::ui

@@ -3,6 +3,9 @@
 
 #include <QObject>
 #include <QPointF>
+#include <functional>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "ui/models/executor.h"
@@ -29,8 +32,8 @@ public:
     [[nodiscard]] const RunProgress& progress() const { return m_progress; }
     [[nodiscard]] const std::vector<QPointF>& loss() const { return m_loss; }
     [[nodiscard]] const QString& log() const { return m_log; }
-    /// One sentence on the state of the last or current run.
-    [[nodiscard]] const QString& status() const { return m_status; }
+    /// One sentence on the state of the last or current run, and one on what still comes of others.
+    [[nodiscard]] QString status() const;
 
     /// The file that runs are collected into while none is open.
     void setDefaultWorkspace(const QString& path) { m_default_workspace = path; }
@@ -47,8 +50,11 @@ public:
     void attach(const QString& job_directory);
     void cancel();
     void detach();
-    /// Reads the history of a workspace file on the executor; failed() when it cannot.
-    void openWorkspace(const QString& path);
+    /// Reads the history of a workspace file on the executor, then does `then`; failed() when it
+    /// cannot.
+    void openWorkspace(const QString& path, std::function<void()> then = {});
+    /// The file was written to: its history is read again, unless another one is open by now.
+    void followFile(const QString& path);
 
 Q_SIGNALS:
     void changed();         ///< progress, status, log
@@ -62,6 +68,8 @@ private:
     [[nodiscard]] RunRequest requestOf(qint64 steps) const;
     void onProgress(const RunProgress& progress);
     void onFinished(const RunEnd& end);
+    void onCompleted(const RunEnd& end);
+    void endPending(const QString& workspace);
 
     Executor& m_executor;
     const RunLibrary& m_library;
@@ -70,12 +78,13 @@ private:
     SessionsViewModel& m_sessions;
     RunHistoryModel m_history;
     QString m_workspace, m_default_workspace;
-    QString m_pending_run;
+    QString m_wanted;                     ///< the file opened last, also while it is being read
+    std::optional<RunEnd> m_pending;      ///< ended, its file is not read yet
+    std::map<QString, QString> m_coming;  ///< of runs that have finished: how much is here
     RunProgress m_progress;
     std::vector<QPointF> m_loss;
     QString m_log;
     QString m_status;
-    QString m_ended;  ///< how the last run did
 };
 
 }  // namespace piper::ui

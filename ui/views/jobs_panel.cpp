@@ -50,8 +50,7 @@ JobsPanel::JobsPanel(Workbench& workbench, QWidget* parent)
             [this] { m_jobs.fetch(row(), m_workbench.runs.targetWorkspace()); });
     connect(refresh, &QPushButton::clicked, &m_jobs, &JobsModel::refresh);
     connect(&m_jobs, &JobsModel::changed, this, &JobsPanel::take);
-    connect(&m_jobs, &JobsModel::fetched, this,
-            [this](const QString& workspace) { m_workbench.runs.openWorkspace(workspace); });
+    connect(&m_jobs, &JobsModel::fetched, &m_workbench.runs, &RunsViewModel::followFile);
     connect(&m_workbench.runs, &RunsViewModel::runEnded, &m_jobs, &JobsModel::refresh);
     take();
 }

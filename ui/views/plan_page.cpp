@@ -274,8 +274,10 @@ void PlanPage::takeShown() {
     if (!isVisible()) return;
     const auto shown = static_cast<Answer>(m_answers->currentIndex());
     const bool sound = m_plan.hasPlan() && m_plan.violations().empty();
-    if (shown == Answer::Ranks)
+    if (shown == Answer::Ranks && m_mapped != m_plan.revision()) {
+        m_mapped = m_plan.revision();
         m_ranks->view()->setMap(sound ? std::optional<RankMap>(m_plan.plan()) : std::nullopt);
+    }
     if (shown == Answer::Roofline) m_roofline.refresh();
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <QWidget>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ui/models/workbench.h"
@@ -78,6 +80,7 @@ private:
     QTabWidget* m_answers = nullptr;
     QTableView* m_pins = nullptr;
     RankMapPanel* m_ranks = nullptr;
+    std::optional<std::uint64_t> m_mapped;  ///< revision of the plan whose ranks are drawn
     FactCard* m_model_card = nullptr;
     FactCard* m_cluster_card = nullptr;
     std::vector<KnobControl*> m_knobs;

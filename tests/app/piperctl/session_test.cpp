@@ -5,12 +5,14 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
 
 #include "collectors/store/workspace.h"
 #include "sessions/job_directory.h"
+#include "sessions/plan_run.h"
 #include "sessions/process.h"
 #include "tests/app/piperctl/piperctl.h"
 #include "tests/sessions/ssh_server.h"
@@ -192,6 +194,27 @@ TEST_F(PiperctlSession, ADigestComesFirstAndBecomesTheWholeRun) {
     EXPECT_THAT(refused.error_output, HasSubstr("piperctl fetch JOB"));
     EXPECT_TRUE(std::filesystem::exists(job + "/digest.piper"));
 
+    // One rank, for who wants to look at that one only; again it changes nothing.
+    const CommandResult nobody = fetch({"--rank", "77"});
+    EXPECT_EQ(nobody.exit_status, 2);
+    EXPECT_THAT(nobody.error_output, HasSubstr("no records of rank 77; it has 0 to"));
+    const int all = document(digest).at("ranks_without_events").get<int>();
+    ASSERT_GT(all, 1);
+    for (int i = 0; i < 2; ++i) {
+        const CommandResult one = fetch({"--rank", "0"});
+        ASSERT_EQ(one.exit_status, 0) << one.error_output;
+        EXPECT_EQ(document(one).at("measured"), name);
+        EXPECT_EQ(document(one).at("ranks_without_events"), all - 1);
+    }
+    {
+        const auto part = Workspace::open(file)->readRun(name);
+        ASSERT_TRUE(part.ok()) << part.error().text();
+        EXPECT_FALSE(part->ranks[0].isDigest());
+        EXPECT_TRUE(part->ranks[1].isDigest());
+        EXPECT_THAT(part->notes.at("digest"), HasSubstr(fmt::format("of {} of", all - 1)));
+    }
+    EXPECT_EQ(piperctl({"export", file, name, "--to", "chrome", "-o", trace}).exit_status, 2);
+
     const CommandResult whole = fetch({});
     ASSERT_EQ(whole.exit_status, 0) << whole.error_output;
     EXPECT_EQ(document(whole).at("measured"), name);
@@ -207,6 +230,80 @@ TEST_F(PiperctlSession, ADigestComesFirstAndBecomesTheWholeRun) {
     const CommandResult none = fetch({"--digest", "--name", "again"});
     EXPECT_EQ(none.exit_status, 3);
     EXPECT_THAT(none.error_output, HasSubstr("its launcher left no script for it"));
+}
+
+/// A real connection that is lost for good once the files of the last rank have come.
+class LostAfterFetch final : public Connection {
+public:
+    LostAfterFetch(Connection& real, std::string last) : m_real(real), m_last(std::move(last)) {}
+
+    std::string_view label() const override { return m_real.label(); }
+    bool isLocal() const override { return false; }
+    Result<CommandResult> run(const std::vector<std::string>& argv, std::stop_token stop) override {
+        if (m_lost) return lost();
+        return m_real.run(argv, stop);
+    }
+    Result<std::unique_ptr<RunningCommand>> start(const std::vector<std::string>& argv,
+                                                  const std::string& directory) override {
+        if (m_lost) return lost();
+        return m_real.start(argv, directory);
+    }
+    Result<std::string> readFile(const std::string& path, std::int64_t limit,
+                                 std::int64_t offset) override {
+        if (m_lost) return lost();
+        return m_real.readFile(path, limit, offset);
+    }
+    Status writeFile(const std::string&, std::string_view, bool) override { return lost(); }
+    Status makeDirectory(const std::string&) override { return lost(); }
+    Result<std::vector<RemoteFile>> list(const std::string& path) override {
+        if (m_lost) return lost();
+        return m_real.list(path);
+    }
+    Status fetch(const std::string& remote, const std::filesystem::path& local,
+                 const TransferProgress& progress, std::stop_token stop) override {
+        if (m_lost) return lost();
+        const Status fetched = m_real.fetch(remote, local, progress, stop);
+        m_lost = remote.ends_with(m_last);
+        return fetched;
+    }
+    Status send(const std::filesystem::path&, const std::string&, bool, const TransferProgress&,
+                std::stop_token) override {
+        return lost();
+    }
+    void heal() { m_lost = false, m_last = "none"; }
+
+private:
+    static Error lost() { return fail(ErrorCode::External, "the connection was lost"); }
+
+    Connection& m_real;
+    std::string m_last;
+    bool m_lost = false;
+};
+
+TEST_F(PiperctlSession, AConnectionLostAtTheEndOfAFetchLeavesOneRun) {
+    const std::string job = startJob(4);
+    ASSERT_FALSE(job.empty());
+    ASSERT_EQ(piperctl({"attach", job, "--session", "box"}).exit_status, 0);
+    auto real = open("host");
+    ASSERT_TRUE(real.ok()) << real.error().text();
+    std::string last;  // by name, as they are fetched
+    for (const auto& entry : std::filesystem::directory_iterator(job))
+        if (entry.path().extension() == ".piper")
+            last = std::max(last, entry.path().filename().string());
+    LostAfterFetch connection(**real, last);
+    auto run = PlanRun::attach(connection, job);
+    ASSERT_TRUE(run.ok()) << run.error().text();
+    if (!run->collect(path("run.piper"), "measured").ok()) {
+        connection.heal();
+        const auto again = run->collect(path("run.piper"), "measured");
+        ASSERT_TRUE(again.ok()) << again.error().text();
+    }
+    const auto runs = Workspace::open(path("run.piper"))->runs();
+    ASSERT_TRUE(runs.ok());
+    EXPECT_EQ(std::count_if(runs->begin(), runs->end(),
+                            [](const auto& r) { return r.kind == RunKind::Measured; }),
+              1);
+    EXPECT_FALSE(std::filesystem::exists(path("run.piper.job")));
 }
 
 TEST_F(PiperctlSession, CancelLeavesNoProcess) {
