@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sessions/slow_link.h"
+#include "tests/sessions/loopback.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -19,14 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kUnderWay = 1U << 20;  ///< bytes of one direction, then the sender waits
 constexpr int kLookMs = 50;
-
-sockaddr_in loopback(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
 
 /// One direction of a connection.
 class Direction {

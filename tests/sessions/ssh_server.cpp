@@ -14,19 +14,12 @@
 #include <thread>
 
 #include "sessions/local_connection.h"
+#include "tests/sessions/loopback.h"
 
 namespace piper::test {
 namespace {
 
 constexpr const char* kServer = "/usr/sbin/sshd";
-
-sockaddr_in loopback(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    return address;
-}
 
 bool answers(int port) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
