@@ -36,24 +36,31 @@ std::optional<double> distance(const ExchangePoint& p, const ExchangeSetting& s)
            octaves(asDouble(reachOf(p)), asDouble(s.reach)) + octaves(p.imbalance, s.imbalance);
 }
 
-/// There and back, for even loads.
-ExchangeCost costOf(AllToAllAlgorithm algorithm, const ExchangeSetting& s,
-                    std::int64_t num_experts) {
+/// There, and back where `exchanges` is 2, for even loads.
+ExchangeCost costOf(AllToAllAlgorithm algorithm, const ExchangeSetting& s, std::int64_t num_experts,
+                    double exchanges) {
     const double ranks = asDouble(s.ranks), nodes = asDouble(s.nodes), local = ranks / nodes;
     const ExchangeRows rows =
         evenExchangeRows(algorithm, {s.ranks, s.nodes, num_experts, s.topk, s.reach});
     const double carried = std::ceil((nodes - 1.0) / local);
-    double messages = ranks - 1.0;
-    if (algorithm == AllToAllAlgorithm::Node || algorithm == AllToAllAlgorithm::Rail)
-        messages = nodes - 1.0 + 2.0 * (local - 1.0);
-    if (algorithm == AllToAllAlgorithm::NodePair)
-        messages = carried + 2.0 * (local - 1.0) + std::min(local, nodes) - 1.0;
-    if (algorithm == AllToAllAlgorithm::NodeDedup) messages = nodes + local - 2.0;
-    const double bytes = 2.0 * asDouble(s.tokens) * s.row_bytes;
+    double inside = local - 1.0, between = nodes - 1.0;
+    if (algorithm == AllToAllAlgorithm::Flat) between = ranks - local;
+    if (algorithm == AllToAllAlgorithm::NodePair) {
+        inside = 2.0 * (local - 1.0) + std::min(local, nodes) - 1.0;
+        between = carried;
+    }
+    const double bytes = exchanges * asDouble(s.tokens) * s.row_bytes;
     ExchangeCost out;
+    out.exchanges = exchanges;
+    out.hops = hopsOf(algorithm);
     out.node_bytes = local * bytes * rows.between_nodes;
     out.local_bytes = bytes * rows.inside_nodes;
-    out.rank_messages = 2.0 * messages;
+    out.copied_bytes = copiesOf(out.hops) * bytes * rows.between_nodes;
+    // A pair of nodes passes one rank.
+    if (algorithm == AllToAllAlgorithm::NodePair && nodes > 1.0)
+        out.copied_bytes *= local * carried / (nodes - 1.0);
+    out.rank_messages = exchanges * (inside + between);
+    out.inside_messages = exchanges * inside;
     return out;
 }
 
@@ -107,8 +114,9 @@ ExchangeLinks exchangeLinks(const ClusterSpec& cluster, double ranks_per_node) {
         cluster.levels.begin(), cluster.levels.end() - 1,
         [&](const LinkLevel& level) { return level.domain_devices > cluster.devices_per_node; });
     if (network->bandwidth.value > 0.0) out.node = network->bandwidth * ranks_per_node;
-    if (network->latency.value > 0.0) out.message = network->latency;
-    if (cluster.levels.front().bandwidth.value > 0.0) out.local = cluster.levels.front().bandwidth;
+    if (network->latency.value > 0.0) out.message = out.latency = network->latency;
+    if (cluster.levels.front().bandwidth.value > 0.0)
+        out.local = out.copy = cluster.levels.front().bandwidth;
     return out;
 }
 
@@ -116,17 +124,44 @@ void ExchangeCost::price(const ExchangeLinks& links) {
     link = Bytes(node_bytes) / links.node;
     messages = links.message * rank_messages;
     local = Bytes(local_bytes) / links.local;
+    copies = Bytes(copied_bytes) / links.copy;
+    if (rank_messages <= 0.0) {
+        m_stages = Seconds(0.0);
+        return;
+    }
+    const Seconds inside = links.message * inside_messages, between = messages - inside;
+    m_stages = hops > 1 ? std::max(link, between) + std::max(local, inside)
+                        : std::max({link, local, messages});
+    m_stages = m_stages + links.latency * exchanges;
+}
+
+Seconds ExchangeCost::total() const {
+    return m_stages + copies;
+}
+
+std::int64_t hopsOf(AllToAllAlgorithm algorithm) {
+    switch (algorithm) {
+        case AllToAllAlgorithm::Node:
+        case AllToAllAlgorithm::Rail:
+        case AllToAllAlgorithm::NodeDedup:
+            return 2;
+        case AllToAllAlgorithm::NodePair:
+            return 3;
+        default:
+            return 1;
+    }
 }
 
 std::string ExchangeCost::limit(const std::string& node) const {
     const double all = total().value;
-    if (node_bytes > 0.0 && link >= std::max(messages, local))
+    if (node_bytes > 0.0 && link >= std::max(messages, local + copies))
         return fmt::format("the link of {} limits ({:.2f} MB, {:.3g} s of {:.3g} s)", node,
                            1e-6 * node_bytes, link.value, all);
-    if (messages >= local)
+    if (messages >= local + copies)
         return fmt::format("{:.0f} messages of one rank limit ({:.3g} s of {:.3g} s)",
                            rank_messages, messages.value, all);
-    return fmt::format("copies inside the node limit ({:.3g} s of {:.3g} s)", local.value, all);
+    return fmt::format("copies inside the node limit ({:.3g} s of {:.3g} s)",
+                       (local + copies).value, all);
 }
 
 std::optional<MeasuredChoice> measuredChoice(const MeasuredCurves& curves,
@@ -157,12 +192,13 @@ std::optional<MeasuredChoice> measuredChoice(const MeasuredCurves& curves,
     return out;
 }
 
-FormulaChoice formulaChoice(const ExchangeSetting& setting, std::int64_t num_experts,
-                            const ExchangeLinks& links) {
+namespace {
+FormulaChoice cheapest(const ExchangeSetting& setting, std::int64_t num_experts, double exchanges,
+                       const ExchangeLinks& links) {
     FormulaChoice out;
     for (const AllToAllAlgorithm algorithm : kCandidates) {
         if (algorithm == AllToAllAlgorithm::NodeDedup && !setting.tokens_move) continue;
-        ExchangeCost cost = costOf(algorithm, setting, num_experts);
+        ExchangeCost cost = costOf(algorithm, setting, num_experts, exchanges);
         cost.price(links);
         if (algorithm == AllToAllAlgorithm::Flat) out = {algorithm, cost, cost};
         if (cost.total() < out.cost.total()) {
@@ -171,6 +207,22 @@ FormulaChoice formulaChoice(const ExchangeSetting& setting, std::int64_t num_exp
         }
     }
     return out;
+}
+
+}  // namespace
+
+FormulaChoice formulaChoice(const ExchangeSetting& setting, std::int64_t num_experts,
+                            const ExchangeLinks& links) {
+    return cheapest(setting, num_experts, 2.0, links);
+}
+
+FormulaChoice pairsChoice(std::int64_t ranks, std::int64_t nodes, std::int64_t bytes,
+                          const ExchangeLinks& links) {
+    // Each rank has a token for one expert on every rank, itself among them.
+    ExchangeSetting setting{ranks, nodes, ranks, asDouble(bytes)};
+    setting.reach = nodes;
+    setting.tokens_move = false;
+    return cheapest(setting, ranks, 1.0, links);
 }
 
 AlgorithmChoice chooseFor(const ClusterSpec& cluster, const ExchangeSetting& setting,

@@ -14,24 +14,42 @@ namespace piper {
 struct ExchangeLinks {
     BytesPerSecond node = BytesPerSecond(12.5e6);  ///< of a node's link, each direction
     BytesPerSecond local = BytesPerSecond(5e9);    ///< of one rank to its node mates
+    BytesPerSecond copy = BytesPerSecond(5e9);     ///< of one rank in its own memory
     Seconds message = Seconds(20e-6);              ///< a rank's time for one message
+    Seconds latency = Seconds(20e-6);              ///< of a message between nodes on its way
 };
 /// Of a group with so many ranks on each node: its share of the node's link.
 [[nodiscard]] ExchangeLinks exchangeLinks(const ClusterSpec& cluster, double ranks_per_node);
 
-/// Dispatch and combine. Source: docs/alltoall.md, "Cost".
+/// Of one or more exchanges, one after the other. Source: docs/alltoall.md, "Cost".
 struct ExchangeCost {
-    double node_bytes = 0.0;     ///< over the busiest node's link, in its busier direction
-    double rank_messages = 0.0;  ///< of the rank that sends most
-    double local_bytes = 0.0;    ///< of the rank that moves most inside its node
-    Seconds link, messages, local;
+    double node_bytes = 0.0;       ///< over the busiest node's link, in its busier direction
+    double rank_messages = 0.0;    ///< of the rank that sends most
+    double inside_messages = 0.0;  ///< of these, to node mates
+    double local_bytes = 0.0;      ///< of the rank that moves most inside its node
+    double copied_bytes = 0.0;     ///< of the rank that packs and unpacks most
+    double exchanges = 1.0;
+    std::int64_t hops = 1;  ///< of a row that goes furthest
+    Seconds link, messages, local, copies;
 
-    /// Fills the times, which add up.
+    /// Fills the times.
     void price(const ExchangeLinks& links);
-    [[nodiscard]] Seconds total() const { return link + messages + local; }
+    /// Messages start while earlier ones are on the wire: of a stage the longer of both counts, and
+    /// stages (inside the node, between nodes) follow each other; with one hop all is one stage.
+    [[nodiscard]] Seconds total() const;
     /// "the link of a node limits (8.68 MB, 0.694 s of 0.695 s)"; `node` names which one.
     [[nodiscard]] std::string limit(const std::string& node = "a node") const;
+
+private:
+    Seconds m_stages;
 };
+
+/// Hops of a row that goes furthest, and how often the rows are copied on the way beside what every
+/// algorithm does: each station of several packs, the last one unpacks.
+[[nodiscard]] std::int64_t hopsOf(AllToAllAlgorithm algorithm);
+[[nodiscard]] inline double copiesOf(std::int64_t hops) {
+    return hops > 1 ? static_cast<double>(hops + 1) : 0.0;
+}
 
 /// What an exchange is, as a measured point names it.
 struct ExchangeSetting {
@@ -64,6 +82,10 @@ struct FormulaChoice {
 };
 [[nodiscard]] FormulaChoice formulaChoice(const ExchangeSetting& setting, std::int64_t num_experts,
                                           const ExchangeLinks& links);
+
+/// The same for `bytes` between all pairs of ranks, moved once; never one that moves tokens.
+[[nodiscard]] FormulaChoice pairsChoice(std::int64_t ranks, std::int64_t nodes, std::int64_t bytes,
+                                        const ExchangeLinks& links);
 
 /// What our worker runs in an ep group of so many ranks and nodes. Auto: the measured table of the
 /// plan's cluster, or else the formulas over its links; what the plan names as chooseAlgorithm.

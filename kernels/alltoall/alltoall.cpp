@@ -61,7 +61,7 @@ Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& ro
                                        route,      row_bytes,          direction,      send.data(),
                                        recv.data()};
     PIPER_ASSIGN(ExchangeScript script, PathBuilder(problem, m_allocator).build());
-    return runScript(m_group, std::move(script), m_tags.next());
+    return runScript(m_group, std::move(script), m_tags.next(), m_in_flight);
 }
 
 Status AllToAll::moveByVendor(const ExchangeRoute& route, ExchangeDirection direction,

@@ -57,6 +57,9 @@ public:
     /// By a choice that was made for this group.
     AllToAll(Communicator& group, TaggedAllocator& allocator, AlgorithmChoice choice);
 
+    /// Messages of a hop that may come to this rank at once, 0: all. See runScript.
+    void limitInFlight(std::int64_t messages) { m_in_flight = messages; }
+
     [[nodiscard]] const AlgorithmChoice& choice() const { return m_choice; }
     [[nodiscard]] const ExchangeTopology& topology() const { return m_topology; }
 
@@ -98,6 +101,7 @@ private:
     ExchangeTopology m_topology;
     AlgorithmChoice m_choice;
     std::vector<std::pair<std::int64_t, std::int64_t>> m_relayed;  ///< pairs through this rank
+    std::int64_t m_in_flight = 0;
     ExchangeTags m_tags{ExchangeTags::kRows};
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 
 namespace piper {
 namespace {
@@ -19,10 +21,11 @@ std::int64_t runCopies(const std::vector<ExchangeScript::Copy>& copies) {
 
 class RunningExchange final : public PendingTransfer {
 public:
-    RunningExchange(Communicator& group, ExchangeScript script, int tag)
+    RunningExchange(Communicator& group, ExchangeScript script, int tag, std::int64_t in_flight)
         : m_group(group),
           m_script(std::move(script)),
           m_tag(tag),
+          m_in_flight(in_flight),
           m_waiting(m_script.steps.size()),
           m_dependents(m_script.receives.size()) {
         for (std::size_t i = 0; i < m_script.steps.size(); ++i) {
@@ -35,10 +38,18 @@ public:
     RunningExchange& operator=(const RunningExchange&) = delete;
 
     Status begin() {
-        for (std::size_t i = 0; i < m_script.receives.size(); ++i) {
-            const ExchangeScript::Receive& r = m_script.receives[i];
-            PIPER_ASSIGN(auto transfer, m_group.receive(r.data, r.from, m_tag + r.phase));
-            m_receives.push_back({std::move(transfer), i});
+        for (std::size_t i = 0; i < m_script.receives.size(); ++i)
+            m_unposted[m_script.receives[i].phase].push_back(i);
+        for (auto& [phase, numbers] : m_unposted) {
+            // The last is posted first.
+            std::ranges::sort(numbers, std::ranges::greater(), [&](std::size_t i) {
+                const std::int64_t size = m_group.size();
+                return (m_group.rank() - m_script.receives[i].from + size) % size;
+            });
+            const std::size_t all = numbers.size();
+            const std::size_t first =
+                m_in_flight > 0 ? std::min(static_cast<std::size_t>(m_in_flight), all) : all;
+            for (std::size_t i = 0; i < first; ++i) PIPER_TRY(postNext(phase));
         }
         for (std::size_t i = 0; i < m_script.steps.size(); ++i)
             if (m_waiting[i] == 0) PIPER_TRY(run(m_script.steps[i]));
@@ -66,6 +77,16 @@ private:
         std::size_t number;
     };
 
+    Status postNext(int phase) {
+        std::vector<std::size_t>& left = m_unposted[phase];
+        if (left.empty()) return {};
+        const std::size_t number = left.back();
+        left.pop_back();
+        const ExchangeScript::Receive& r = m_script.receives[number];
+        PIPER_ASSIGN(auto transfer, m_group.receive(r.data, r.from, m_tag + phase));
+        m_receives.push_back({std::move(transfer), number});
+        return {};
+    }
     [[nodiscard]] std::vector<PendingTransfer*> underWay() const {
         std::vector<PendingTransfer*> out;
         for (const Incoming& incoming : m_receives) out.push_back(incoming.transfer.get());
@@ -98,6 +119,7 @@ private:
             const std::size_t number = m_receives[i].number;
             m_receives[i] = std::move(m_receives.back());
             m_receives.pop_back();
+            if (m_status.ok()) note(postNext(m_script.receives[number].phase));
             arrived(number);
         }
         std::erase_if(m_sends, [this](const auto& send) {
@@ -117,6 +139,8 @@ private:
     Communicator& m_group;
     ExchangeScript m_script;  ///< before the transfers: they end first
     int m_tag;
+    std::int64_t m_in_flight;
+    std::map<int, std::vector<std::size_t>> m_unposted;  ///< receives by phase
     std::vector<std::size_t> m_waiting;                  ///< [steps] receives still missing
     std::vector<std::vector<std::size_t>> m_dependents;  ///< [receives] steps
     std::vector<Incoming> m_receives;
@@ -128,8 +152,8 @@ private:
 }  // namespace
 
 Result<std::unique_ptr<PendingTransfer>> runScript(Communicator& group, ExchangeScript script,
-                                                   int tag) {
-    auto exchange = std::make_unique<RunningExchange>(group, std::move(script), tag);
+                                                   int tag, std::int64_t in_flight) {
+    auto exchange = std::make_unique<RunningExchange>(group, std::move(script), tag, in_flight);
     PIPER_TRY(exchange->begin());
     return std::unique_ptr<PendingTransfer>(std::move(exchange));
 }

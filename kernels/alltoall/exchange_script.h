@@ -42,8 +42,11 @@ struct ExchangeScript {
 constexpr int kMaxPhases = 4;
 
 /// Posts the receives, runs what waits for nothing and carries the rest through. Messages of hop p
-/// travel with tag + p; tag .. tag + kMaxPhases - 1 are this exchange's alone.
+/// travel with tag + p; tag .. tag + kMaxPhases - 1 are this exchange's alone. in_flight above 0:
+/// so many messages of a hop may come at once, from the nearest rank before this one on; the next
+/// is let come when one is there, so that large messages do not share this rank's link.
 [[nodiscard]] Result<std::unique_ptr<PendingTransfer>> runScript(Communicator& group,
-                                                                 ExchangeScript script, int tag);
+                                                                 ExchangeScript script, int tag,
+                                                                 std::int64_t in_flight = 0);
 
 }  // namespace piper

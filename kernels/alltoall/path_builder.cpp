@@ -2,6 +2,7 @@
 #include "kernels/alltoall/path_builder.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/base/cast.h"
 
@@ -126,12 +127,17 @@ Result<ExchangeScript> PathBuilder::build() {
     for (const Block& block : m_blocks)
         if (block.receive < 0 && block.final_place != nullptr)
             own.copies.push_back({block.final_place, block.place, block.bytes});
-    // What crosses nodes first, each rank beginning with its successor; then the own node.
+    // What crosses nodes first, each rank beginning with its counterpart on the next node, so that
+    // no two begin with the same one; then the own node.
     const ExchangeTopology& topology = m_problem.topology;
     const auto order = [&](const Key& key) {
-        const std::int64_t ahead =
-            (key.second - m_problem.rank + topology.size()) % topology.size();
-        return std::pair(topology.sameNode(key.second, m_problem.rank) ? 1 : 0, ahead);
+        const std::int64_t own = m_problem.rank, peer = key.second;
+        const std::int64_t nodes = topology.numNodes();
+        const auto there = static_cast<std::int64_t>(topology.members(topology.node(peer)).size());
+        const std::int64_t node_ahead = (topology.node(peer) - topology.node(own) + nodes) % nodes;
+        const std::int64_t place_ahead =
+            (topology.place(peer) - topology.place(own) % there + there) % there;
+        return std::tuple(node_ahead == 0 ? nodes : node_ahead, place_ahead, key);
     };
     std::vector<Key> keys;
     for (const auto& [key, blocks] : m_outgoing) keys.push_back(key);

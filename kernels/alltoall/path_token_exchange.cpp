@@ -72,7 +72,9 @@ public:
           m_allocator(allocator),
           m_options(options),
           m_row_bytes(wireRowBytes(options.wire, options.hidden)),
-          m_exchange(group, allocator, wayOf(options.algorithm)) {}
+          m_exchange(group, allocator, wayOf(options.algorithm)) {
+        m_exchange.limitInFlight(options.in_flight);
+    }
 
     Result<Routes> route(std::span<const TokenRouting> chunks) override;
     Transfer dispatch(RoutedTokens& routed, ConstMatrix x, Matrix rows) override;

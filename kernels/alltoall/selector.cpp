@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/cast.h"
+
 namespace piper {
 namespace {
 
@@ -41,9 +43,13 @@ public:
             auto& [sent, received] = by_node[m_nodes[rank]];
             sent += there.inter_node_bytes;
             received += back.inter_node_bytes;
+            if (asDouble(there.messages + back.messages) > out.cost.rank_messages)
+                out.cost.inside_messages = asDouble(there.messages - there.inter_node_messages +
+                                                    back.messages - back.inter_node_messages);
             raise(out.cost.rank_messages, there.messages + back.messages);
             raise(out.cost.local_bytes,
                   there.bytes - there.inter_node_bytes + back.bytes - back.inter_node_bytes);
+            raise(out.cost.copied_bytes, there.inter_node_bytes + back.inter_node_bytes);
         }
         // What a node sends on the way there it receives on the way back.
         for (const auto& [node, bytes] : by_node) {
@@ -51,6 +57,9 @@ public:
             if (static_cast<double>(busier) > out.cost.node_bytes) out.node = node;
             raise(out.cost.node_bytes, busier);
         }
+        out.cost.exchanges = 2.0;
+        out.cost.hops = algorithm == TokenAlgorithm::NodeDedup ? 2 : hopsOf(wayOf(algorithm));
+        out.cost.copied_bytes *= copiesOf(out.cost.hops);
         out.cost.price(m_links);
         return out;
     }

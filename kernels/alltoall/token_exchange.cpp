@@ -111,7 +111,7 @@ private:
     }
     Transfer run(Result<ExchangeScript> script) {
         if (!script.ok()) return std::move(script).error();
-        return runScript(m_group, std::move(script).value(), m_tags.next());
+        return runScript(m_group, std::move(script).value(), m_tags.next(), m_options.in_flight);
     }
 
     Communicator& m_group;

@@ -31,6 +31,7 @@ struct TokenExchangeOptions {
     std::int64_t local_experts = 1;  ///< of each rank
     WireFormat wire = WireFormat::Fp32;
     std::vector<std::int64_t> racks;  ///< [size] RackDedup: the rack of each rank
+    std::int64_t in_flight = 0;  ///< messages of a hop that may come at once, 0: all (runScript)
 };
 
 /// One routing of a micro-batch (or of a chunk of it) on its way: made by TokenExchange::route,

@@ -25,6 +25,9 @@ std::int64_t ExchangeTopology::relay(std::int64_t source, std::int64_t node) con
 
 ExchangeTopology::Way ExchangeTopology::way(AllToAllAlgorithm algorithm, std::int64_t s,
                                             std::int64_t d) const {
+    // Rows that stay on the node share a message with what is handed over there anyway.
+    if (sameNode(s, d) && algorithm == AllToAllAlgorithm::Node) return {s, s, s, d};
+    if (sameNode(s, d) && algorithm == AllToAllAlgorithm::Rail) return {s, d, d, d};
     if (sameNode(s, d)) return {s, s, d, d};
     switch (algorithm) {
         case AllToAllAlgorithm::Node: {

@@ -20,6 +20,8 @@ public:
         return static_cast<std::int64_t>(m_members.size());
     }
     [[nodiscard]] std::int64_t node(std::int64_t rank) const { return m_node[index(rank)]; }
+    /// Among the ranks of its node.
+    [[nodiscard]] std::int64_t place(std::int64_t rank) const { return m_place[index(rank)]; }
     [[nodiscard]] const std::vector<std::int64_t>& members(std::int64_t node) const {
         return m_members[index(node)];
     }

@@ -73,7 +73,7 @@ ExchangeTraffic uniformTraffic(AllToAllAlgorithm algorithm, std::int64_t nodes, 
         case AllToAllAlgorithm::Node:
         case AllToAllAlgorithm::Rail:
             out.inter_node_messages = ranks * (nodes - 1);
-            out.messages = out.inter_node_messages + inside + (nodes > 1 ? inside : 0);
+            out.messages = out.inter_node_messages + inside;
             out.bytes = out.inter_node_bytes + inside * bytes + one_more;
             break;
         case AllToAllAlgorithm::NodePair: {

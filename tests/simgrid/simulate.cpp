@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a simulated exchange: the algorithms of kernels/alltoall over MPI, run by smpirun.
-// usage: simulate pairs BYTES,... ALGORITHM,... | simulate moe BYTES,... TOPK EXPERTS LIMIT
-// ALGORITHM,... Rank 0 prints "algorithm,bytes a pair,microseconds" of simulated time; results are
-// checked where PIPER_SIMULATED_CHECK is set (buffers are then not shared between ranks).
+// usage: simulate pairs BYTES,... ALGORITHM,...
+//        simulate moe BYTES,... TOPK EXPERTS NODE_LIMIT GROUP_LIMIT ALGORITHM,...
+// GROUP_LIMIT: switch groups (of four nodes) that a token may reach, 0: any; rack_dedup's racks. An
+// algorithm may end in /N, at most N messages of a hop that come at once; "auto" of pairs is what
+// the cost formulas choose for the machine. Rank 0 prints "algorithm,bytes a pair,microseconds" of
+// simulated time; results are checked where PIPER_SIMULATED_CHECK is set.
 #include <mpi.h>
 
 #include <algorithm>
@@ -10,14 +13,17 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <simgrid/s4u.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/base/cast.h"
+#include "core/resources/exchange_choice.h"
 #include "kernels/alltoall/alltoall.h"
 #include "kernels/alltoall/token_exchange.h"
 #include "kernels/transport/mpi_transport.h"
+#include "tests/simgrid/machines.h"
 
 namespace piper {
 namespace {
@@ -29,21 +35,25 @@ std::vector<std::string> split(const std::string& list) {
     return out;
 }
 
-/// Simulated seconds of the slowest rank.
+/// Simulated seconds from a common start to the end of the slowest rank: a barrier would let ranks
+/// go one after the other.
 template <class Run>
 Result<double> timed(Communicator& world, const Run& run) {
-    PIPER_TRY(world.barrier());
-    const double began = MPI_Wtime();
+    double start = MPI_Wtime();
+    PIPER_TRY(world.allReduceMax(std::span(&start, 1)));
+    start += 1e-3;
+    simgrid::s4u::this_actor::sleep_until(start);
     PIPER_TRY(run());
-    double seconds = MPI_Wtime() - began;
+    double seconds = MPI_Wtime() - start;
     PIPER_TRY(world.allReduceMax(std::span(&seconds, 1)));
     return seconds;
 }
 
 void report(const Communicator& world, const std::string& name, std::int64_t bytes,
             double seconds) {
-    if (world.rank() == 0)
-        std::printf("%s,%lld,%.3f\n", name.c_str(), static_cast<long long>(bytes), 1e6 * seconds);
+    if (world.rank() != 0) return;
+    std::printf("%s,%lld,%.3f\n", name.c_str(), static_cast<long long>(bytes), 1e6 * seconds);
+    std::fflush(stdout);  // what is there counts when the rest does not end in time
 }
 
 bool checks() {
@@ -54,6 +64,45 @@ std::byte pattern(std::int64_t from, std::int64_t to) {
     return static_cast<std::byte>((from * 37 + to * 11 + 5) & 0xFF);
 }
 
+/// "flat/2": flat, two messages in flight.
+struct Entry {
+    std::string algorithm;
+    std::int64_t in_flight = 0;
+};
+Entry entry(const std::string& name) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) return {name};
+    return {name.substr(0, slash), std::stoll(name.substr(slash + 1))};
+}
+
+/// What a cluster file would say of the machine.
+ExchangeLinks linksOf(const Machine& machine, std::int64_t nodes) {
+    constexpr double kEfficiency = 0.95;   // smpi/bw-factor of sweep.py
+    constexpr double kMessage = 0.8 * us;  // smpi/ois and smpi/or
+    double node = static_cast<double>(machine.nics) * machine.nic;
+    const auto group = static_cast<std::int64_t>(kGroupNodes);
+    if (machine.taper > 0.0 && nodes > group)
+        node = std::min(node, node / machine.taper * asDouble(nodes - 1) / asDouble(nodes - group));
+    const double mates = kRanksPerNode - 1;
+    ExchangeLinks links;
+    links.node = BytesPerSecond(kEfficiency * node);
+    links.local =
+        BytesPerSecond(kEfficiency * (machine.twin > 0.0 ? mates * machine.port : machine.port));
+    links.copy = BytesPerSecond(kCopyRate);
+    links.message = Seconds(kMessage);
+    links.latency = Seconds(kNicLatency + kSwitchLatency);
+    return links;
+}
+
+Result<AllToAllAlgorithm> chosen(const Communicator& world, std::int64_t bytes) {
+    const char* name = std::getenv("PIPER_SIMULATED_MACHINE");
+    const Machine* machine = name == nullptr ? nullptr : machineOf(name);
+    if (machine == nullptr)
+        return fail(ErrorCode::InvalidInput, "PIPER_SIMULATED_MACHINE names no machine");
+    const std::int64_t nodes = world.nodes().back() + 1;
+    return pairsChoice(world.size(), nodes, bytes, linksOf(*machine, nodes)).algorithm;
+}
+
 Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
     const std::int64_t size = world.size();
     std::vector<std::byte> send(at(size * bytes)), recv(at(size * bytes));
@@ -61,6 +110,7 @@ Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
         for (std::int64_t to = 0; to < size; ++to)
             std::fill_n(send.begin() + to * bytes, bytes, pattern(world.rank(), to));
     double seconds = 0.0;
+    std::string shown = name;
     if (name == "mpi_alltoall") {  // not the v: vendors have more algorithms for it
         const int n = static_cast<int>(bytes);
         PIPER_ASSIGN(seconds, timed(world, [&]() -> Status {
@@ -70,9 +120,15 @@ Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
                      }));
     } else {
         TaggedAllocator allocator;
-        PIPER_ASSIGN(const auto algorithm, parseEnum<AllToAllAlgorithm>(name, "algorithm"));
+        const Entry wanted = entry(name);
+        PIPER_ASSIGN(auto algorithm, parseEnum<AllToAllAlgorithm>(wanted.algorithm, "algorithm"));
+        if (algorithm == AllToAllAlgorithm::Auto) {
+            PIPER_ASSIGN(algorithm, chosen(world, bytes));
+            shown += ":" + std::string(toText(algorithm));
+        }
         PIPER_TRY(checkMovesBlocks(algorithm));
         AllToAll exchange(world, allocator, algorithm);
+        exchange.limitInFlight(wanted.in_flight);
         const ExchangeRoute route = exchange.uniformRoute(1);
         PIPER_ASSIGN(seconds, timed(world, [&]() -> Status {
                          PIPER_ASSIGN(
@@ -87,15 +143,16 @@ Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
                 if (recv[at(from * bytes + i)] != pattern(from, world.rank()))
                     return fail(ErrorCode::External, "{}: byte {} from rank {} is wrong", name, i,
                                 from);
-    report(world, name, bytes, seconds);
+    report(world, shown, bytes, seconds);
     return {};
 }
 
 struct Moe {
-    std::int64_t topk = 8, experts = 256, limit = 0;
+    std::int64_t topk = 8, experts = 256, limit = 0, group_limit = 0;
 };
+constexpr std::int64_t kSwitchNodes = 4;
 
-/// Even routing: topk experts of each token, on at most `limit` nodes.
+/// Even routing: topk experts of each token, on at most `limit` nodes in `group_limit` groups.
 std::vector<std::int32_t> route(const Communicator& world, const Moe& moe, std::int64_t tokens) {
     std::minstd_rand random(static_cast<unsigned>(7 + world.rank()));
     const std::int64_t nodes = world.nodes().back() + 1, per_node = moe.experts / nodes;
@@ -103,6 +160,18 @@ std::vector<std::int32_t> route(const Communicator& world, const Moe& moe, std::
     for (std::size_t n = 0; n < order.size(); ++n) order[n] = static_cast<std::int32_t>(n);
     for (std::int64_t t = 0; t < tokens; ++t) {
         std::shuffle(order.begin(), order.end(), random);
+        if (moe.group_limit > 0) {  // nodes of the first groups that come up, first
+            std::vector<std::int32_t> groups;
+            for (const std::int32_t node : order) {
+                const auto group = node / static_cast<std::int32_t>(kSwitchNodes);
+                if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+            }
+            groups.resize(std::min(groups.size(), at(moe.group_limit)));
+            std::ranges::stable_partition(order, [&](std::int32_t node) {
+                const auto group = node / static_cast<std::int32_t>(kSwitchNodes);
+                return std::ranges::find(groups, group) != groups.end();
+            });
+        }
         const std::int64_t reach = moe.limit > 0 ? std::min(moe.limit, nodes) : nodes;
         std::vector<std::int32_t> experts;
         for (std::int64_t n = 0; n < reach; ++n)
@@ -125,9 +194,12 @@ Status moe(Communicator& world, const Moe& moe, std::int64_t bytes, const std::s
     std::vector<float> x(at(tokens * hidden), static_cast<float>(world.rank())), out(x.size());
     TaggedAllocator allocator;
     TokenExchangeOptions options;
-    PIPER_ASSIGN(options.algorithm, parseEnum<TokenAlgorithm>(name, "algorithm"));
+    const Entry wanted = entry(name);
+    PIPER_ASSIGN(options.algorithm, parseEnum<TokenAlgorithm>(wanted.algorithm, "algorithm"));
+    options.in_flight = wanted.in_flight;
     options.hidden = hidden;
     options.local_experts = moe.experts / world.size();
+    for (const std::int64_t node : world.nodes()) options.racks.push_back(node / kSwitchNodes);
     PIPER_ASSIGN(auto exchange, makeTokenExchange(world, allocator, options));
     PIPER_ASSIGN(
         const double seconds, timed(world, [&]() -> Status {
@@ -151,11 +223,11 @@ Status moe(Communicator& world, const Moe& moe, std::int64_t bytes, const std::s
 
 Status run(Communicator& world, const std::vector<std::string>& arguments) {
     const bool plain = arguments.size() == 3 && arguments[0] == "pairs";
-    if (!plain && !(arguments.size() == 6 && arguments[0] == "moe"))
+    if (!plain && !(arguments.size() == 7 && arguments[0] == "moe"))
         return fail(ErrorCode::InvalidInput, "usage: see the head of simulate.cpp");
-    const Moe shape =
-        plain ? Moe{}
-              : Moe{std::stoll(arguments[2]), std::stoll(arguments[3]), std::stoll(arguments[4])};
+    const Moe shape = plain ? Moe{}
+                            : Moe{std::stoll(arguments[2]), std::stoll(arguments[3]),
+                                  std::stoll(arguments[4]), std::stoll(arguments[5])};
     for (const std::string& bytes : split(arguments[1]))
         for (const std::string& name : split(arguments.back()))
             PIPER_TRY(plain ? pairs(world, std::stoll(bytes), name)

@@ -33,6 +33,25 @@ class Small(unittest.TestCase):
         self.assertGreater(rows["flat"] / rows["node_dedup"], 2.0)
 
 
+    def test_the_choice_is_near_the_best_of_ours_and_the_vendors(self):
+        table = sweep.plain(SIMULATOR, "frontier", 4, [256, 16384])
+        self.assertEqual(sorted(table), [256, 16384])
+        for row in table.values():
+            self.assertEqual(len(row), 4 + 1 + 1 + 2 * len(sweep.VENDORS))
+            _, best = sweep.best(row, lambda name: True)
+            self.assertLess(sweep.choice(row)[1] / best, 1.03)
+
+    def test_few_messages_in_flight_move_the_same(self):
+        names = ["flat/2", "rail/1", "node_dedup/2"]
+        self.assertEqual(len(SIMULATOR.pairs("ethernet", 4, [4096], names[:2], check=True)), 2)
+        self.assertEqual(len(SIMULATOR.moe("ethernet", 4, [4096], names[::2], experts=64, limit=2,
+                                           groups=1, check=True)), 2)
+
+    def test_what_does_not_end_in_time_is_ended(self):
+        hurried = sweep.Simulator(SIMULATOR.smpirun, SIMULATOR.program, SIMULATOR.platform, 0.2)
+        self.assertEqual(hurried.pairs("frontier", 16, [262144], ["flat"]), [])
+
+
 class Sweep(unittest.TestCase):
     def test_ours_against_pairwise_at_32_and_128_ranks(self):
         for machine, sizes in (("frontier", [256, 4096]), ("h100", [256, 4096]),

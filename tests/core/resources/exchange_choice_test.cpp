@@ -110,6 +110,28 @@ TEST(FormulaChoice, BytesDecideLargeRowsAndMessagesSmallOnes) {
     EXPECT_NE(formulaChoice(small, 64, {}).algorithm, AllToAllAlgorithm::NodeDedup);
 }
 
+TEST(PairsChoice, ManySmallMessagesAreJoinedAndLargeOnesGoStraight) {
+    // 16 nodes of 8 ranks, a microsecond a message, 12.5 GB/s a rank.
+    ExchangeLinks links;
+    links.node = gbps(100);
+    links.local = gbps(300);
+    links.copy = gbps(500);
+    links.message = links.latency = microseconds(1);
+    const FormulaChoice small = pairsChoice(128, 16, 256, links);
+    EXPECT_TRUE(small.algorithm == AllToAllAlgorithm::Node ||
+                small.algorithm == AllToAllAlgorithm::Rail);
+    // 15 to other nodes, 7 inside, two hops; what crosses takes 2.5 us meanwhile, copies 0.2 us.
+    EXPECT_DOUBLE_EQ(small.cost.rank_messages, 22);
+    EXPECT_NEAR(small.cost.total().value, 23.2e-6, 0.1e-6);
+    EXPECT_NEAR(small.flat.total().value, 128e-6, 0.1e-6);
+    const FormulaChoice large = pairsChoice(128, 16, 262144, links);
+    EXPECT_EQ(large.algorithm, AllToAllAlgorithm::Flat);
+    // 120 remote ranks' bytes from each of 8, over the node's link.
+    EXPECT_DOUBLE_EQ(large.cost.node_bytes, 8.0 * 120 * 262144);
+    EXPECT_EQ(pairsChoice(8, 1, 64, links).algorithm, AllToAllAlgorithm::Flat);
+    EXPECT_EQ(pairsChoice(8, 8, 64, links).algorithm, AllToAllAlgorithm::Flat);
+}
+
 /// ep 8 of our worker on two nodes of four.
 Plan ownPlan() {
     Plan plan = test::smallPlan({.ep = 8, .dp = 8});
@@ -181,6 +203,8 @@ TEST(ExchangeLinks, AreThoseOfTheCluster) {
     EXPECT_EQ(links.node, gbps(1));
     EXPECT_EQ(links.local, gbps(2));
     EXPECT_EQ(links.message, microseconds(30));
+    EXPECT_EQ(links.latency, microseconds(30));
+    EXPECT_EQ(links.copy, gbps(2));
 }
 
 }  // namespace

@@ -115,11 +115,13 @@ void expectCounts(const ExchangeRoute& route, const Case& one) {
                       one.rule(s, one.world.rank(), k, one.chunk));
 }
 
-void checkChunks(CountRule rule, AllToAllAlgorithm algorithm, std::int64_t row_bytes) {
+void checkChunks(CountRule rule, AllToAllAlgorithm algorithm, std::int64_t row_bytes,
+                 std::int64_t in_flight = 0) {
     constexpr std::int64_t kChunks = 3;
     Communicator& world = test::transport().world();
     TaggedAllocator allocator;
     AllToAll exchange(world, allocator, algorithm);
+    exchange.limitInFlight(in_flight);
     auto routes = exchange.exchangeCounts(countsOf(rule, kChunks), kChunks, kClasses);
     ASSERT_TRUE(routes.ok()) << routes.error().text();
     ASSERT_EQ(routes->size(), static_cast<std::size_t>(kChunks));
@@ -164,6 +166,14 @@ TEST(Exchange, ByteExactThereAndBack) {
 
 TEST(Exchange, LargeRowsCrossTheEagerLimit) {
     for (const AllToAllAlgorithm algorithm : kAlgorithms) checkChunks(uneven, algorithm, 40'000);
+}
+
+TEST(Exchange, MessagesThatComeOneByOne) {
+    for (const AllToAllAlgorithm algorithm : kAlgorithms)
+        for (const CountRule rule : {uneven, sparse, onlyToLast}) {
+            checkChunks(rule, algorithm, 40'000, 1);
+            checkChunks(rule, algorithm, 16, 2);
+        }
 }
 
 TEST(Exchange, WrongBuffersAreRefusedOnTheSpot) {

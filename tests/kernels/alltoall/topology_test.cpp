@@ -58,11 +58,11 @@ TEST(ExchangeTraffic, BalancedTwoByTwo) {
     for (std::size_t rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(exchangeTraffic(AllToAllAlgorithm::Flat, t, rows, 10)[rank],
                   (ExchangeTraffic{3, 30, 2, 20}));
-        // To the mate, to the other node (2 rows), and 1 relayed row of the other node's twin.
+        // To the other node (2 rows); to the mate the own row and one of the other node's twin.
         EXPECT_EQ(exchangeTraffic(AllToAllAlgorithm::Node, t, rows, 10)[rank],
-                  (ExchangeTraffic{3, 40, 1, 20}));
+                  (ExchangeTraffic{2, 40, 1, 20}));
         EXPECT_EQ(mirroredTraffic(AllToAllAlgorithm::Node, t, rows, 10)[rank],
-                  (ExchangeTraffic{3, 40, 1, 20}));
+                  (ExchangeTraffic{2, 40, 1, 20}));
     }
 }
 
