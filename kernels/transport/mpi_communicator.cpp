@@ -77,7 +77,9 @@ public:
     }
 
     /// MPI_REQUEST_NULL once it is done.
-    [[nodiscard]] MPI_Request& request() { return m_request; }
+    [[nodiscard]] MPI_Request& request() {
+        return m_request;
+    }
 
 private:
     MPI_Request m_request;
