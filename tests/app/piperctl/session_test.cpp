@@ -165,68 +165,87 @@ TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
     EXPECT_FALSE(std::filesystem::exists(job));
 }
 
-TEST_F(PiperctlSession, ADigestComesFirstAndBecomesTheWholeRun) {
-    const std::string job = startJob(20);
-    ASSERT_FALSE(job.empty());
-    const std::string file = path("run.piper").string(), name = jobName(job);
-    ASSERT_EQ(piperctl({"attach", job, "--session", "box"}).exit_status, 0);
-    const auto fetch = [&](const std::vector<std::string>& more) {
-        std::vector<std::string> words = {"fetch", job, "--session", "box", "-o", file, "--json"};
+/// A job that has ended, to fetch from.
+class PiperctlFetch : public PiperctlSession {
+protected:
+    void SetUp() override {
+        PiperctlSession::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        m_job = startJob(20);
+        ASSERT_FALSE(m_job.empty());
+        ASSERT_EQ(piperctl({"attach", m_job, "--session", "box"}).exit_status, 0);
+    }
+
+    CommandResult fetch(const std::vector<std::string>& more) {
+        std::vector<std::string> words = {"fetch", m_job,  "--session", "box",
+                                          "-o",    file(), "--json"};
         words.insert(words.end(), more.begin(), more.end());
         return piperctl(words);
-    };
-    const auto phasesOf = [&] {
-        const Json all = document(piperctl({"stats", file, "--json"}));
+    }
+    Json phases() {
+        const Json all = document(piperctl({"stats", file(), "--json"}));
         for (const Json& run : all.at("runs"))
-            if (run.at("name") == name) return run.at("phases");
+            if (run.at("name") == jobName(m_job)) return run.at("phases");
         return Json();
-    };
+    }
+    CommandResult exportEvents() {
+        return piperctl({"export", file(), jobName(m_job), "--to", "chrome", "-o",
+                         path("trace.json").string()});
+    }
+    std::string file() { return path("run.piper").string(); }
+
+    std::string m_job;
+};
+
+TEST_F(PiperctlFetch, ADigestComesFirstAndBecomesTheWholeRun) {
+    const std::string name = jobName(m_job);
     const CommandResult digest = fetch({"--digest"});
     ASSERT_EQ(digest.exit_status, 0) << digest.error_output;
     EXPECT_EQ(document(digest).at("measured"), name);
     EXPECT_GT(document(digest).at("ranks_without_events").get<int>(), 0);
-    const Json phases = phasesOf();
-    EXPECT_GT(phases.size(), 5U);
-    EXPECT_EQ(piperctl({"compare", file, document(digest).at("predicted"), name}).exit_status, 0);
-    const std::string trace = path("trace.json").string();
-    const CommandResult refused = piperctl({"export", file, name, "--to", "chrome", "-o", trace});
+    const Json coarse = phases();
+    EXPECT_GT(coarse.size(), 5U);
+    EXPECT_EQ(piperctl({"compare", file(), document(digest).at("predicted"), name}).exit_status, 0);
+    const CommandResult refused = exportEvents();
     EXPECT_EQ(refused.exit_status, 2);
     EXPECT_THAT(refused.error_output, HasSubstr("piperctl fetch JOB"));
-    EXPECT_TRUE(std::filesystem::exists(job + "/digest.piper"));
-
-    // One rank, for who wants to look at that one only; again it changes nothing.
-    const CommandResult nobody = fetch({"--rank", "77"});
-    EXPECT_EQ(nobody.exit_status, 2);
-    EXPECT_THAT(nobody.error_output, HasSubstr("no records of rank 77; it has 0 to"));
-    const int all = document(digest).at("ranks_without_events").get<int>();
-    ASSERT_GT(all, 1);
-    for (int i = 0; i < 2; ++i) {
-        const CommandResult one = fetch({"--rank", "0"});
-        ASSERT_EQ(one.exit_status, 0) << one.error_output;
-        EXPECT_EQ(document(one).at("measured"), name);
-        EXPECT_EQ(document(one).at("ranks_without_events"), all - 1);
-    }
-    {
-        const auto part = Workspace::open(file)->readRun(name);
-        ASSERT_TRUE(part.ok()) << part.error().text();
-        EXPECT_FALSE(part->ranks[0].isDigest());
-        EXPECT_TRUE(part->ranks[1].isDigest());
-        EXPECT_THAT(part->notes.at("digest"), HasSubstr(fmt::format("of {} of", all - 1)));
-    }
-    EXPECT_EQ(piperctl({"export", file, name, "--to", "chrome", "-o", trace}).exit_status, 2);
+    EXPECT_TRUE(std::filesystem::exists(m_job + "/digest.piper"));
 
     const CommandResult whole = fetch({});
     ASSERT_EQ(whole.exit_status, 0) << whole.error_output;
     EXPECT_EQ(document(whole).at("measured"), name);
     EXPECT_EQ(document(whole).at("predicted"), document(digest).at("predicted"));
     EXPECT_EQ(document(whole).at("ranks_without_events"), 0);
-    EXPECT_EQ(phasesOf(), phases);
-    EXPECT_EQ(piperctl({"export", file, name, "--to", "chrome", "-o", trace}).exit_status, 0);
-    EXPECT_FALSE(std::filesystem::exists(file + ".job"));
+    EXPECT_EQ(phases(), coarse);
+    EXPECT_EQ(exportEvents().exit_status, 0);
+    EXPECT_FALSE(std::filesystem::exists(file() + ".job"));
+}
 
-    // A job of a launcher that left no script for it.
-    std::filesystem::remove(job + "/digest.piper");
-    std::filesystem::remove(job + "/digest.sh");
+TEST_F(PiperctlFetch, OneRankComesForWhoWantsToLookAtThatOneOnly) {
+    const CommandResult nobody = fetch({"--rank", "77"});
+    EXPECT_EQ(nobody.exit_status, 2);
+    EXPECT_THAT(nobody.error_output, HasSubstr("no records of rank 77; it has 0 to"));
+    const CommandResult digest = fetch({"--digest"});
+    ASSERT_EQ(digest.exit_status, 0) << digest.error_output;
+    const int all = document(digest).at("ranks_without_events").get<int>();
+    ASSERT_GT(all, 1);
+    for (int i = 0; i < 2; ++i) {  // again it changes nothing
+        const CommandResult one = fetch({"--rank", "0"});
+        ASSERT_EQ(one.exit_status, 0) << one.error_output;
+        EXPECT_EQ(document(one).at("measured"), jobName(m_job));
+        EXPECT_EQ(document(one).at("ranks_without_events"), all - 1);
+    }
+    const auto part = Workspace::open(file())->readRun(jobName(m_job));
+    ASSERT_TRUE(part.ok()) << part.error().text();
+    EXPECT_FALSE(part->ranks[0].isDigest());
+    EXPECT_TRUE(part->ranks[1].isDigest());
+    EXPECT_THAT(part->notes.at("digest"), HasSubstr(fmt::format("of {} of", all - 1)));
+    EXPECT_EQ(exportEvents().exit_status, 2);
+}
+
+TEST_F(PiperctlFetch, ALauncherThatLeftNoScriptHasNoDigest) {
+    std::filesystem::remove(m_job + "/digest.piper");
+    std::filesystem::remove(m_job + "/digest.sh");
     const CommandResult none = fetch({"--digest", "--name", "again"});
     EXPECT_EQ(none.exit_status, 3);
     EXPECT_THAT(none.error_output, HasSubstr("its launcher left no script for it"));

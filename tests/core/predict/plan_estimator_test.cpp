@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/predict/plan_estimator.h"
-#include "core/base/sample.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 
+#include "core/base/cast.h"
+#include "core/base/sample.h"
 #include "core/predict/predict.h"
 #include "tests/support/example_plans.h"
 
@@ -85,71 +87,91 @@ struct Case {
     RoutingLoadKind load;
 };
 
-class PlanEstimators : public testing::TestWithParam<Case> {};
+std::string textOf(const Plan& plan) {
+    const Layout& l = plan.layout;
+    return fmt::format("tp {} sp {} cp {} pp {} vpp {} ep {} etp {} dp {} {} mbs {} zero {}", l.tp,
+                       l.sp, l.cp, l.pp, l.vpp, l.ep, l.etp, l.dp, toText(plan.schedule),
+                       plan.micro_batch_size, plan.zero_stage);
+}
+
+std::int64_t simulatedNs(const Plan& plan) {
+    const Result<Prediction> played =
+        predictUnchecked(plan, PredictMode::Simulated, PredictDetail::StepOnly);
+    EXPECT_TRUE(played.ok());
+    return played.ok() ? inNs(played->step) : 0;
+}
+
+class PlanEstimators : public testing::TestWithParam<Case> {
+protected:
+    PlanEstimators() : m_base(test::h100Plan(GetParam().config, 8, 2048, 256)) {
+        m_base.framework = GetParam().framework;
+        m_base.routing_load.kind = GetParam().load;
+        m_base.routing_load.zipf_exponent = 0.5;
+        m_estimator.emplace(m_base);
+    }
+
+    /// The estimate against the prediction it stands for.
+    void expectSame(const Plan& plan, const PlanEstimate& fast, const Prediction& slow) {
+        EXPECT_EQ(fast.step_ns, inNs(slow.step));
+        const double total = slow.memory.device_total.value;
+        EXPECT_LE(fast.device_total_low.value, total * (1.0 + 1e-9));
+        EXPECT_GE(fast.device_total.value, total * (1.0 - 1e-9));
+        if (plan.layout.vpp <= 2) {
+            EXPECT_NEAR(fast.device_total.value / total, 1.0, 1e-9);
+        }
+        EXPECT_LE(m_estimator->leastDeviceTotal(false), m_estimator->leastDeviceTotal(true));
+        EXPECT_LE(m_estimator->leastDeviceTotal(true), fast.device_total);
+    }
+
+    /// Its bounds against what a schedule played gives.
+    void expectBounds(const Plan& plan, const PlanEstimate& fast) {
+        const std::int64_t played = simulatedNs(plan);
+        EXPECT_LE(fast.bound_ns, played);
+        EXPECT_GE(asDouble(fast.bound_ns), 0.6 * asDouble(played));
+        if (pairsSlots(plan.schedule)) {
+            const std::int64_t floor = m_estimator->pairsFloorNs();
+            EXPECT_LE(floor, played);
+            m_floors.push_back(asDouble(floor) / asDouble(played));
+            return;
+        }
+        if (effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1) return;
+        ASSERT_TRUE(m_estimator->estimate().ok());
+        EXPECT_LE(m_estimator->boundHidingNs(0.0), fast.bound_ns);
+        Plan chunked = plan;
+        chunked.all_to_all.chunks = 4;
+        EXPECT_LE(m_estimator->boundHidingNs(0.75), simulatedNs(chunked));
+    }
+
+    Plan m_base;
+    std::optional<PlanEstimator> m_estimator;
+    std::vector<double> m_floors;  ///< of plans that pair slots, over their steps
+};
 
 TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
-    const Case& given = GetParam();
-    Plan base = test::h100Plan(given.config, 8, 2048, 256);
-    base.framework = given.framework;
-    base.routing_load.kind = given.load;
-    base.routing_load.zipf_exponent = 0.5;
-    Draw draw(base, 7);
-    PlanEstimator estimator(base);
+    Draw draw(m_base, 7);
     int pairs = 0;
-    std::vector<double> floors;
     for (int i = 0; i < 160; ++i) {
         const Plan plan = draw.plan();
         if (i % 40 == 39) {
-            EXPECT_GT(estimator.numPriced(), 0U);
-            estimator.forget();
-            EXPECT_EQ(estimator.numPriced(), 0U);
+            EXPECT_GT(m_estimator->numPriced(), 0U);
+            m_estimator->forget();
+            EXPECT_EQ(m_estimator->numPriced(), 0U);
         }
-        estimator.plan() = plan;
-        const Result<PlanEstimate> fast = estimator.estimate();
+        SCOPED_TRACE(fmt::format("plan {}: {}", i, textOf(plan)));
+        m_estimator->plan() = plan;
+        const Result<PlanEstimate> fast = m_estimator->estimate();
         const Result<Prediction> slow =
             predictUnchecked(plan, PredictMode::ClosedForm, PredictDetail::StepOnly);
-        ASSERT_EQ(fast.ok(), slow.ok()) << i;
+        ASSERT_EQ(fast.ok(), slow.ok());
         if (!fast.ok()) continue;
-        const std::string what = fmt::format(
-            "plan {}: tp {} sp {} cp {} pp {} vpp {} ep {} etp {} dp {} {} mbs {} zero {}", i,
-            plan.layout.tp, plan.layout.sp, plan.layout.cp, plan.layout.pp, plan.layout.vpp,
-            plan.layout.ep, plan.layout.etp, plan.layout.dp, toText(plan.schedule),
-            plan.micro_batch_size, plan.zero_stage);
-        EXPECT_EQ(fast->step_ns, inNs(slow->step)) << what;
-        const double total = slow->memory.device_total.value;
-        EXPECT_LE(fast->device_total_low.value, total * (1.0 + 1e-9)) << what;
-        EXPECT_GE(fast->device_total.value, total * (1.0 - 1e-9)) << what;
-        if (plan.layout.vpp <= 2) {
-            EXPECT_NEAR(fast->device_total.value / total, 1.0, 1e-9) << what;
-        }
-        const Result<Prediction> played =
-            predictUnchecked(plan, PredictMode::Simulated, PredictDetail::StepOnly);
-        ASSERT_TRUE(played.ok());
-        EXPECT_LE(fast->bound_ns, inNs(played->step)) << what;
-        EXPECT_GE(static_cast<double>(fast->bound_ns), 0.6 * played->step.value * 1e9) << what;
         ++pairs;
-        EXPECT_LE(estimator.leastDeviceTotal(false), estimator.leastDeviceTotal(true)) << what;
-        EXPECT_LE(estimator.leastDeviceTotal(true), fast->device_total) << what;
-        if (pairsSlots(plan.schedule)) {
-            const std::int64_t floor = estimator.pairsFloorNs();
-            EXPECT_LE(floor, inNs(played->step)) << what;
-            floors.push_back(static_cast<double>(floor) / (played->step.value * 1e9));
-        }
-        if (pairsSlots(plan.schedule) || effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1)
-            continue;
-        ASSERT_TRUE(estimator.estimate().ok());
-        EXPECT_LE(estimator.boundHidingNs(0.0), fast->bound_ns) << what;
-        Plan chunked = plan;
-        chunked.all_to_all.chunks = 4;
-        const Result<Prediction> hidden =
-            predictUnchecked(chunked, PredictMode::Simulated, PredictDetail::StepOnly);
-        ASSERT_TRUE(hidden.ok());
-        EXPECT_LE(estimator.boundHidingNs(0.75), inNs(hidden->step)) << what;
+        expectSame(plan, *fast, *slow);
+        expectBounds(plan, *fast);
     }
     EXPECT_GT(pairs, 100);
     // Of use to a search: not far below most plans' times.
-    if (!floors.empty()) {
-        EXPECT_GE(median(floors), 0.2);
+    if (!m_floors.empty()) {
+        EXPECT_GE(median(m_floors), 0.2);
     }
 }
 
