@@ -26,10 +26,13 @@ bool isStill(const std::filesystem::path& directory, int descriptor) {
 Result<DirectoryTurn> DirectoryTurn::take(const std::filesystem::path& directory,
                                           const std::stop_token& stop) {
     const std::filesystem::path place = directory.empty() ? "." : directory;
+    int tries = 0;
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
         if (stop.stop_requested()) return fail(ErrorCode::Cancelled, "storing was stopped");
         std::error_code fault;
         std::filesystem::create_directories(place, fault);
+        // Whoever ends removes the directory above as well, once it is empty.
+        if (fault == std::errc::no_such_file_or_directory && ++tries < 50) continue;
         if (fault)
             return fail(ErrorCode::Io, "cannot make the directory: {}", fault.message())
                 .at(place.string());

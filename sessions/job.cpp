@@ -207,9 +207,12 @@ Status adopt(Connection& connection, const std::string& directory, JobRecord& re
     PIPER_ASSIGN(const CommandResult r,
                  runShell(connection, fmt::format("{}cd {} || exit 4\nadopt && echo \"$j\"\n",
                                                   slurmFunctions(), shellQuote(directory))));
+    if (r.exit_status != 0)
+        return fail(ErrorCode::External,
+                    "Slurm on {} does not answer: whether it has job {} is not known",
+                    connection.label(), directory);
     const std::string number = r.output.substr(0, r.output.find('\n'));
-    if (r.exit_status == 0 && number.find_first_not_of("0123456789_") == std::string::npos)
-        record.slurm_job = number;
+    if (number.find_first_not_of("0123456789_") == std::string::npos) record.slurm_job = number;
     return {};
 }
 

@@ -48,6 +48,8 @@ struct JobRecord {
 
 /// Between a host's name and why, in the log of a job whose ranks mpirun could not start there.
 inline constexpr std::string_view kCannotBeReached = " cannot be reached: ";
+/// Before the host's name in that line of the log, so that no rank's own words are taken for it.
+inline constexpr std::string_view kReachSays = "piper: ";
 
 /// What ended a job from outside, in the words its launcher left in the log: a lost node, Slurm's
 /// time limit, ...; nothing when it ended by itself.

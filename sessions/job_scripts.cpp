@@ -141,7 +141,7 @@ std::string listScript(const std::string& jobs_root) {
                "    [ -n \"$e\" ] || [ ! -s {6} ] || echo \"Z $(cat {6})\"\n"
                "    tail -c 100000 {8} 2>/dev/null | grep -E -o 'DUE TO [A-Z ]+|Node failure on "
                "[^ ]+|oom[-_]kill event|Remote daemon:.* on node .*|"
-               "[^ ]+ cannot be reached: .*' |\n      tail -n 5 | sed "
+               "piper: [^ ]+ cannot be reached: .*' |\n      tail -n 5 | sed "
                "'s/^/L /' ;;\n"
                "  esac\n  echo .\n"
                "  cd ..\n"
@@ -154,10 +154,16 @@ namespace {
 
 /// The first host that reach.sh says of why it cannot be reached.
 std::optional<std::string> unreachedHost(std::string_view log) {
-    const std::size_t at = log.find(kCannotBeReached);
-    if (at == std::string_view::npos || at == 0) return std::nullopt;
-    const std::size_t begin = log.find_last_of(" \n", at - 1) + 1;  // of the host's name
-    return std::string(log.substr(begin, std::min(log.find('\n', at), log.size()) - begin));
+    for (std::size_t at = log.find(kReachSays); at != std::string_view::npos;
+         at = log.find(kReachSays, at + 1)) {
+        const std::string_view line =
+            log.substr(at, std::min(log.find('\n', at), log.size()) - at).substr(kReachSays.size());
+        const std::size_t host_ends = line.find(' ');
+        if (host_ends != std::string_view::npos &&
+            line.substr(host_ends).starts_with(kCannotBeReached))
+            return std::string(line);
+    }
+    return std::nullopt;
 }
 
 }  // namespace

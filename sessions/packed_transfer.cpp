@@ -86,7 +86,8 @@ std::optional<PackingSample> samplePacking(const std::shared_ptr<SshLink>& link,
         pieces += fmt::format("dd if=\"$f\" bs=65536 skip={} count={} 2>/dev/null; ",
                               (begin + (end - begin) * (2 * i + 1) / (2 * kPieces)) / 65536,
                               kPiece / 65536);
-    // A date without nanoseconds prints no number: then the way there and back counts as packing.
+    // A date without nanoseconds prints whole seconds: then the way there and back counts as
+    // packing.
     const Clock::time_point asked = Clock::now();
     const Result<CommandResult> r =
         runScript(link,
@@ -98,7 +99,7 @@ std::optional<PackingSample> samplePacking(const std::shared_ptr<SshLink>& link,
     if (!r.ok() || r->exit_status != 0) return std::nullopt;
     const std::vector<double> said = numbersIn(r->output);
     if (said.size() != 4 || said[0] <= 0 || said[2] <= 0) return std::nullopt;
-    const double seconds = (said[3] - said[1]) * 1e-9;
+    const double seconds = said[1] > 1e15 ? (said[3] - said[1]) * 1e-9 : 0.0;
     return PackingSample{said[2] / said[0],
                          BytesPerSecond(said[0] / (seconds > 0 ? seconds : waited))};
 }

@@ -110,7 +110,9 @@ Status storePredictions(Workspace& file, std::int64_t run_id, const Plan& plan, 
     if (!routing) return {};
     Plan routed = plan;
     routed.routing_load = *routing;
-    PIPER_ASSIGN(stored.predicted_routed, storePrediction(file, routed, modelled + " routed"));
+    Result<std::string> predicted = storePrediction(file, routed, modelled + " routed");
+    if (!predicted.ok()) return file.setNote(run_id, "prediction_routed", predicted.error().text());
+    stored.predicted_routed = std::move(predicted).value();
     return {};
 }
 
@@ -145,8 +147,8 @@ Status noteDigest(Workspace& file, std::int64_t run_id, std::int64_t lacking, st
                                     lacking, ranks, job_directory));
 }
 
-/// Those of a digest's ranks that lack events and are wanted. Errors: NotFound for a rank that the
-/// run does not have.
+/// Those of a digest's ranks that lack events and are wanted. Errors: InvalidInput for a rank that
+/// the run does not have.
 Result<std::set<RankId>> wantedOf(const Run& digest, const std::set<std::int32_t>& wanted) {
     std::set<RankId> out;
     std::set<std::int32_t> known;
@@ -157,9 +159,9 @@ Result<std::set<RankId>> wantedOf(const Run& digest, const std::set<std::int32_t
     }
     for (const std::int32_t rank : wanted)
         if (!known.contains(rank))
-            return fail(ErrorCode::NotFound, "run '{}' has no records of rank {}; it has {} to {}",
-                        digest.name, rank, known.empty() ? 0 : *known.begin(),
-                        known.empty() ? 0 : *known.rbegin());
+            return fail(ErrorCode::InvalidInput,
+                        "run '{}' has no records of rank {}; it has {} to {}", digest.name, rank,
+                        known.empty() ? 0 : *known.begin(), known.empty() ? 0 : *known.rbegin());
     return out;
 }
 
@@ -203,7 +205,9 @@ Status PlanRun::complete(Workspace& file, std::int64_t run_id, const Surrounding
         return storePredictions(file, run_id, job.plan, stored);
     };
     Status added = add();
-    if (!added.ok()) (void)file.removeRun(stored.measured);
+    if (added.ok()) return added;
+    (void)file.removeRun(stored.measured);
+    if (!stored.predicted.empty()) (void)file.removeRun(stored.predicted);
     return added;
 }
 
@@ -218,7 +222,10 @@ Result<StoredRun> PlanRun::collect(const std::filesystem::path& workspace,
     PIPER_ASSIGN(std::optional<Run> digest, digestOf(workspace, run_name, directory()));
     if (!digest && !options.ranks.empty()) {
         PIPER_ASSIGN(StoredRun stored, storeDigest(workspace, run_name, options));
-        if (stored.digests == 0) return stored;
+        if (stored.digests == 0) {
+            clearLandingPlace(landingPlace(workspace, directory()));
+            return stored;
+        }
         PIPER_ASSIGN(digest, digestOf(workspace, stored.measured, directory()));
     }
     return digest ? addEvents(workspace, *digest, options)
@@ -263,9 +270,11 @@ Result<StoredRun> PlanRun::collectWhole(const std::filesystem::path& workspace,
 Result<StoredRun> PlanRun::collectDigest(const std::filesystem::path& workspace,
                                          const std::string& run_name,
                                          const CollectOptions& options) {
-    PIPER_ASSIGN(const DirectoryTurn fetching,
-                 DirectoryTurn::take(landingPlace(workspace, directory()), options.stop));
-    return storeDigest(workspace, run_name, options);
+    const std::filesystem::path place = landingPlace(workspace, directory());
+    PIPER_ASSIGN(const DirectoryTurn fetching, DirectoryTurn::take(place, options.stop));
+    PIPER_ASSIGN(StoredRun stored, storeDigest(workspace, run_name, options));
+    clearLandingPlace(place);
+    return stored;
 }
 
 Result<StoredRun> PlanRun::storeDigest(const std::filesystem::path& workspace,
@@ -288,7 +297,9 @@ Result<StoredRun> PlanRun::storeDigest(const std::filesystem::path& workspace,
     if (runs.size() != 1)
         return fail(ErrorCode::InvalidInput, "{} runs instead of one", runs.size())
             .at(digest.path());
-    PIPER_ASSIGN(const Run header, digest.readWithoutEvents(runs.front().name));
+    PIPER_ASSIGN(Run header, digest.readWithoutEvents(runs.front().name));
+    header.name = run_name;
+    if (const auto wanted = wantedOf(header, options.ranks); !wanted.ok()) return wanted.error();
     PIPER_ASSIGN(const DirectoryTurn storing,
                  DirectoryTurn::take(workspace.parent_path(), options.stop));
     PIPER_ASSIGN(Workspace file, Workspace::openOrCreate(workspace));
@@ -300,7 +311,8 @@ Result<StoredRun> PlanRun::storeDigest(const std::filesystem::path& workspace,
     PIPER_ASSIGN(const std::int64_t id, file.copyRun(digest, runs.front().name, stored.measured));
     if (!digest.damage().empty()) {  // the job's own files are the better source
         PIPER_TRY(file.removeRun(stored.measured));
-        clearLandingPlace(place);
+        std::error_code ignored;
+        std::filesystem::remove(digestFile(place), ignored);
         return fail(ErrorCode::Unsupported, "the digest of {} is damaged: {}", directory(),
                     digest.damage().front());
     }
@@ -308,7 +320,6 @@ Result<StoredRun> PlanRun::storeDigest(const std::filesystem::path& workspace,
         PIPER_TRY(noteDigest(file, id, stored.digests, header.ranks.size(), directory()));
     PIPER_TRY(complete(file, id, job, stored));
     PIPER_TRY(file.close());
-    clearLandingPlace(place);
     return stored;
 }
 

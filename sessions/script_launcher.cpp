@@ -55,15 +55,17 @@ std::string reachScript(const std::string& job_directory) {
         "-o PermitLocalCommand=yes -o LocalCommand=\"touch {1}.$(uname -n).$$.up\" \"$@\"; s=$?\n"
         "w=$(tail -n 1 \"$f.log\" | tr -d '\\r'); up=; [ ! -e \"$f.up\" ] || up=1\n"
         "cat \"$f.log\" >&2; grep -q '^Timeout, server .* not responding' \"$f.log\"; gone=$?\n"
+        "[ -z \"$up\" ] || ! grep -Eq 'closed by remote host|Connection reset|Broken pipe' "
+        "\"$f.log\" || gone=0\n"
         "rm -f \"$f.log\" \"$f.up\"\n"
         "[ $s -eq 255 ] || exit $s\n"
         // The host is the first word that is no option (OMPI_MCA_plm_rsh_args) nor belongs to one.
         "while :; do case $1 in\n"
         "  -[BbcDEeFIiJLlmOopQRSWw]) shift 2 ;; -*) shift ;; *) break ;;\nesac; done\n"
         "if [ $gone -eq 0 ]; then echo \"$1\" > {2}\n"
-        "elif [ -z \"$up\" ]; then echo \"$1{3}${{w#ssh: }}\" >&2; fi\nexit $s\n",
+        "elif [ -z \"$up\" ]; then echo \"{4}$1{3}${{w#ssh: }}\" >&2; fi\nexit $s\n",
         inDirectory(job_directory, "reach"), file, inDirectory(job_directory, kLostHostFile),
-        kCannotBeReached);
+        kCannotBeReached, kReachSays);
 }
 
 /// An agent of the user's own stays; then a lost host is noticed when mpirun does.

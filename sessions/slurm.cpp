@@ -45,8 +45,8 @@ place() {
     many = many (k > 1 ? ", " : "") n[$1] " of " $1 } END { print (k > 1 ? many : one) }')
 }
 note() {
-  sed "s/\"slurm_job\": \"\"/\"slurm_job\": \"$1\"/" launcher.json > launcher.json.part &&
-    mv launcher.json.part launcher.json
+  sed "s/\"slurm_job\": \"\"/\"slurm_job\": \"$1\"/" launcher.json > launcher.json.$$.part &&
+    mv launcher.json.$$.part launcher.json
 }
 adopt() {
   j=; n=$(sed -n 's/^#SBATCH --job-name=//p' launch.sh 2>/dev/null | head -n 1)
@@ -245,12 +245,12 @@ done
 std::string cancelSlurmSteps(const std::string& step_name) {
     return fmt::format(
         // Steps of older versions have other names: the job's own script says which.
-        "n=$(sed -n \"s/.*--job-name=\\([^ ']*\\).*/\\1/p\" {} 2>/dev/null | head -n 1)\n"
+        "n=$(sed -n \"s/.*--job-name=\\([^ ']*\\).*/\\1/p\" {} 2>/dev/null | head -n 1)\nd={}\n"
         "steps() {{\n"
         "  r=$(timeout 3 squeue -h -s -u \"$(id -un)\" -o '%i %j' 2>/dev/null) ||\n"
         "    {{ echo UNKNOWN; return; }}\n"
-        "  printf '%s\\n' \"$r\" | awk -v n=\"${{n:-{}}}\" '$2 == n {{ print $1 }}'\n}}\n{}",
-        kScriptFile, step_name, R"sh(begin=$(date +%s); sent=
+        "  printf '%s\\n' \"$r\" | awk -v n=\"${{n:-$d}}\" '$2 == n {{ print $1 }}'\n}}\n{}",
+        kScriptFile, shellQuote(step_name), R"sh(begin=$(date +%s); sent=
 while s=$(steps); [ -n "$s" ]; do
   t=$(($(date +%s) - begin)); k=TERM; [ $t -lt 4 ] || k=KILL
   [ $t -lt 8 ] || { echo "Slurm step $s" >&2; bad=1; break; }

@@ -104,14 +104,17 @@ Result<std::int64_t> receiveRest(Sftp& sftp, const std::string& remote, std::int
         const std::optional<PackingSample> sample = samplePacking(link, remote, at, total, stop);
         if (sample && packingPays(*sample, rate)) {
             std::int64_t came = at;
+            Status stored;
             const Status packed = fetchPacked(
                 link, remote, at, total,
                 [&](std::string_view bytes) {
-                    came += static_cast<std::int64_t>(bytes.size());
-                    return sink(bytes);
+                    stored = sink(bytes);
+                    if (stored.ok()) came += static_cast<std::int64_t>(bytes.size());
+                    return stored;
                 },
                 stop);
             if (packed.ok()) return total;
+            if (!stored.ok()) return stored.error();
             if (packed.error().code == ErrorCode::Cancelled) return packed.error();
             at = came;  // the rest as it is, when the connection still stands
         }

@@ -248,7 +248,7 @@ Result<Json> explainMoe(Communicator& world, const BenchOptions& o) {
     }
     if (o.rate_mbit > 0.0) {
         links.node = BytesPerSecond(o.rate());
-        links.message = Seconds(o.message_us * 1e-6);
+        links.message = links.latency = Seconds(o.message_us * 1e-6);
     }
     PIPER_ASSIGN(const SlotOwners owners, gatherOwners(world, o, tokens));
     const std::vector<AlgorithmEstimate> estimates =

@@ -13,6 +13,7 @@
 #include "app/piperctl/child_process.h"
 #include "collectors/live/live_recorder.h"
 #include "core/base/json.h"
+#include "core/base/sample.h"
 
 namespace piper::app {
 namespace {
@@ -198,11 +199,10 @@ Status openAndRead(const std::filesystem::path& file, TimeWindow window, ReadWin
 }
 
 template <class Cost, class Of>
-auto medianOf(const std::vector<Cost>& costs, Of of) {
-    std::vector<decltype(of(costs.front()))> values;
-    for (const Cost& cost : costs) values.push_back(of(cost));
-    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-    return values[values.size() / 2];
+double medianOf(const std::vector<Cost>& costs, Of of) {
+    std::vector<double> values;
+    for (const Cost& cost : costs) values.push_back(static_cast<double>(of(cost)));
+    return median(std::move(values));
 }
 
 Status timePlace(const std::filesystem::path& file, TimeWindow window, ReadWindow read,
@@ -224,9 +224,10 @@ Status timePlace(const std::filesystem::path& file, TimeWindow window, ReadWindo
     }
     const double seconds = medianOf(costs, [](const ReadCost& c) { return c.seconds; });
     if (seconds < out.cost.seconds) return {};
-    out.cost = {seconds, medianOf(costs, [](const ReadCost& c) { return c.cpu_seconds; }),
-                medianOf(costs, [](const ReadCost& c) { return c.page_faults; }),
-                costs.back().shown};
+    out.cost = {
+        seconds, medianOf(costs, [](const ReadCost& c) { return c.cpu_seconds; }),
+        static_cast<std::int64_t>(medianOf(costs, [](const ReadCost& c) { return c.page_faults; })),
+        costs.back().shown};
     out.process_seconds = medianOf(processes, [](const ProcessCost& c) { return c.wall_seconds; });
     return {};
 }

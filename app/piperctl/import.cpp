@@ -141,7 +141,8 @@ Result<Json> ranksOf(Workspace& into, const ImportSummary& summary) {
             const auto counter = [&](const char* key) -> std::int64_t {
                 const auto found = rank.counters.find(key);
                 if (found == rank.counters.end()) return 0;
-                return parseWhole(found->second).ok() ? *parseWhole(found->second) : 0;
+                const Result<std::int64_t> n = parseWhole(found->second);
+                return n.ok() ? *n : 0;
             };
             out.push_back(
                 {{"run", name},

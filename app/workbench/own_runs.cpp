@@ -25,9 +25,11 @@ Result<bool> startOwnRuns(const fs::path& example, const fs::path& own) {
     fs::create_directories(own.parent_path(), error);
     if (!error) fs::copy_file(example, part, fs::copy_options::overwrite_existing, error);
     if (!error) fs::permissions(part, fs::perms::owner_write, fs::perm_options::add, error);
-    if (!error) fs::create_hard_link(part, own, error);
-    if (error == std::errc::operation_not_permitted)
-        fs::rename(part, own, error);  // knows no links
+    if (!error) {
+        fs::create_hard_link(part, own, error);
+        // Some file systems know no links.
+        if (error && error != std::errc::file_exists) fs::rename(part, own, error);
+    }
     std::error_code ignored;
     fs::remove(part, ignored);
     if (error == std::errc::file_exists) return false;

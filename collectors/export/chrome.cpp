@@ -91,7 +91,7 @@ std::string argumentText(const Event& e, const RankTimeline& rank) {
 }
 
 /// What distinguishes a record without a length: its letter and the members it needs. Readers join
-/// arrows by category, name and id wherever they are: `prefix` keeps ranks apart.
+/// arrows by id alone, wherever they are: `prefix` keeps ranks apart.
 std::string markText(const Event& e, const std::string& prefix) {
     const auto id = [&] {
         return prefix.empty() ? std::to_string(e.correlation)

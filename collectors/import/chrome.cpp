@@ -64,6 +64,7 @@ private:
     ByteSource& m_source;
     ByteWindow m_window;
     TraceBuilder m_builder;
+    NameTable m_ids;                              ///< of arrows, where they are no numbers
     std::map<std::string, std::string> m_values;  ///< key -> JSON text, of the document
     std::string m_scratch, m_category_text, m_key;
     EventCategory m_category = EventCategory::Other;
@@ -273,7 +274,8 @@ void ChromeReader::afterBroken() {
 
 void ChromeReader::take(const ChromeEvent& e) {
     // Some writers put an empty object first or last, to be done with commas.
-    if (e.is_object && e.phase.empty() && e.name.empty() && e.time.empty())
+    if (e.is_object && e.phase.empty() && e.name.empty() && e.time.empty() && e.category.empty() &&
+        e.duration.empty() && e.process.empty() && e.thread.empty())
         return note("empty_element", ImportSeverity::Info, "");
     if (!e.is_object || e.phase.empty())
         return note("no_event", ImportSeverity::DataLoss, "an element without \"ph\"");
@@ -386,7 +388,7 @@ void ChromeReader::takeMark(const ChromeEvent& e, EventCategory category) {
     if (parseWholeNumber(e.id, id)) {
         event->correlation = id;
     } else if (!e.id.empty()) {
-        event->correlation = kFirstTextId + m_builder.name(text(e.id));
+        event->correlation = kFirstTextId + m_ids.intern(text(e.id));
     }
     if (category == EventCategory::Counter) event->bytes = counterValue(e);
     m_builder.add(*event);

@@ -18,16 +18,6 @@ std::string_view* find(const std::array<std::pair<std::string_view, Field>, N>& 
     return nullptr;
 }
 
-/// The same for a key as it stands in the text, where letters may be escaped.
-template <class Field, std::size_t N>
-std::string_view* findRaw(const std::array<std::pair<std::string_view, Field>, N>& keys,
-                          std::string_view key, ChromeEvent& out) {
-    std::string_view* field = find(keys, key, out);
-    if (field != nullptr || key.find('\\') == std::string_view::npos) return field;
-    std::string scratch;
-    return find(keys, decodeJsonText(key, scratch), out);
-}
-
 using Field = std::string_view ChromeEvent::*;
 constexpr std::array<std::pair<std::string_view, Field>, 8> kKeys = {
     {{"ph", &ChromeEvent::phase},
@@ -70,9 +60,13 @@ template <class Member>
 bool eachMember(JsonCursor& in, Member member) {
     if (!in.take('{')) return false;
     if (in.take('}')) return true;
+    std::string scratch;
     while (!in.incomplete()) {
         std::string_view key;
-        if (!in.key(key) || !member(key)) return false;
+        if (!in.key(key)) return false;
+        // Letters of a key may be escaped.
+        if (key.find('\\') != std::string_view::npos) key = decodeJsonText(key, scratch);
+        if (!member(key)) return false;
         if (in.take('}')) return true;
         if (!in.take(',')) return false;
         if (in.take('}')) return true;
@@ -83,7 +77,7 @@ bool eachMember(JsonCursor& in, Member member) {
 bool readArgs(JsonCursor& in, ChromeEvent& out) {
     if (in.peek() != '{') return in.skip();
     return eachMember(in, [&](std::string_view key) {
-        std::string_view* field = findRaw(kArgs, key, out);
+        std::string_view* field = find(kArgs, key, out);
         if (field == nullptr && out.first_arg.empty()) field = &out.first_arg;
         return readField(in, field);
     });
@@ -102,7 +96,7 @@ bool readChromeEvent(JsonCursor& in, ChromeEvent& out) {
     if (!out.is_object) return in.skip();
     return eachMember(in, [&](std::string_view key) {
         if (key == "args") return readArgs(in, out);
-        return readField(in, findRaw(kKeys, key, out));
+        return readField(in, find(kKeys, key, out));
     });
 }
 

@@ -98,13 +98,12 @@ std::span<const std::string_view> rowOf(std::span<const std::string_view> words)
     for (std::size_t i = 0; i + 2 < words.size(); ++i) {
         if (!parseWholeNumber(words[i], number) || !parseWholeNumber(words[i + 1], number))
             continue;
-        // A type that is not known here has at least no number's form.
-        if (!isType(words[i + 2]) && (numberIn(words[i + 2]) || words.size() - i < kLeastWords))
-            continue;
-        words = words.subspan(i);
-        if (words.size() > 2 && isTimestamp(words[words.size() - 2], words.back()))
-            words = words.first(words.size() - 2);
-        return words;
+        std::span<const std::string_view> row = words.subspan(i);
+        if (isTimestamp(row[row.size() - 2], row.back())) row = row.first(row.size() - 2);
+        // A type that is not known here has at least no number's form, and the row a bandwidth.
+        const bool has_form = row.size() >= kLeastWords && !numberIn(row[2]) &&
+                              numberIn(row[row.size() - 2]).has_value();
+        if (isType(words[i + 2]) || has_form) return row;
     }
     return {};
 }

@@ -74,6 +74,7 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
         identity = sqlite::checkIdentity(impl->database);
     }
     PIPER_TRY(identity);
+    if (write) PIPER_TRY(sqlite::completeVocabulary(impl->database));
     Result<CodeTables> codes = sqlite::readCodeTables(impl->database);
     if (codes.ok())
         impl->codes = std::move(codes).value();
@@ -85,8 +86,6 @@ Result<Workspace> Workspace::open(const std::filesystem::path& path, Mode mode) 
     impl->writable = write;
     if (!write) (void)impl->database.execute(kReaderCache);
     if (write) {
-        PIPER_TRY(sqlite::completeVocabulary(impl->database));
-        PIPER_ASSIGN(impl->codes, sqlite::readCodeTables(impl->database));
         PIPER_TRY(sqlite::prepareForWriting(impl->database));
         PIPER_TRY(sqlite::migrate(impl->database, [&](std::int64_t from) -> Status {
             return from < sqlite::kSchemaOfSteps ? impl->summarizeEnded() : Status();

@@ -567,7 +567,7 @@ Result<PlanEstimate> PlanEstimator::estimate(std::optional<Bytes> limit) {
         out.exchange_ns += sum.exchange_ns / m_shape.pp;
         out.slots_ns += sum.lane_ns / m_shape.pp;
     }
-    out.step_ns = closedFormStepNs(m_shape, m_ranks, m_plan.optimizer.post_validation);
+    out.step_ns = closedFormStepNs(m_shape, m_ranks, false);
     out.bound_ns = boundNs(m_shape, std::span<const StageSum>(sums));
     out.device_total = reserve.total(worst);
     out.device_total_low = reserve.total(worst_low);

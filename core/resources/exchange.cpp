@@ -49,17 +49,12 @@ ExchangeRows tokenRows(const ExchangeGroup& group, const Distinct& distinct) {
     return {distinct.nodes * (n - 1.0) / n, distinct.ranks * (local - 1.0) / local};
 }
 
-double relays(AllToAllAlgorithm algorithm) {
-    if (algorithm == AllToAllAlgorithm::NodePair) return 2.0;
-    return algorithm == AllToAllAlgorithm::Node || algorithm == AllToAllAlgorithm::Rail ? 1.0 : 0.0;
-}
-
 /// Of each slot a row.
 ExchangeRows slotRows(AllToAllAlgorithm algorithm, const ExchangeGroup& group) {
     const double ranks = asDouble(group.ranks), n = asDouble(group.nodes), local = ranks / n;
     const double topk = asDouble(group.topk);
     return {topk * (ranks - local) / ranks,
-            topk * (local - 1.0) / ranks * (1.0 + relays(algorithm) * (n - 1.0))};
+            topk * (local - 1.0) / ranks * (1.0 + asDouble(hopsOf(algorithm) - 1) * (n - 1.0))};
 }
 
 }  // namespace

@@ -115,8 +115,10 @@ ExchangeLinks exchangeLinks(const ClusterSpec& cluster, double ranks_per_node) {
         [&](const LinkLevel& level) { return level.domain_devices > cluster.devices_per_node; });
     if (network->bandwidth.value > 0.0) out.node = network->bandwidth * ranks_per_node;
     if (network->latency.value > 0.0) out.message = out.latency = network->latency;
-    if (cluster.levels.front().bandwidth.value > 0.0)
-        out.local = out.copy = cluster.levels.front().bandwidth;
+    if (cluster.levels.front().bandwidth.value > 0.0) out.local = cluster.levels.front().bandwidth;
+    // A copy reads and writes.
+    if (cluster.device.memory_bandwidth.value > 0.0)
+        out.copy = cluster.device.memory_bandwidth * 0.5;
     return out;
 }
 
@@ -126,17 +128,17 @@ void ExchangeCost::price(const ExchangeLinks& links) {
     local = Bytes(local_bytes) / links.local;
     copies = Bytes(copied_bytes) / links.copy;
     if (rank_messages <= 0.0) {
-        m_stages = Seconds(0.0);
+        stages = Seconds(0.0);
         return;
     }
     const Seconds inside = links.message * inside_messages, between = messages - inside;
-    m_stages = hops > 1 ? std::max(link, between) + std::max(local, inside)
-                        : std::max({link, local, messages});
-    m_stages = m_stages + links.latency * exchanges;
+    stages = hops > 1 ? std::max(link, between) + std::max(local, inside)
+                      : std::max({link, local, messages});
+    stages = stages + links.latency * exchanges;
 }
 
 Seconds ExchangeCost::total() const {
-    return m_stages + copies;
+    return stages + copies;
 }
 
 std::int64_t hopsOf(AllToAllAlgorithm algorithm) {

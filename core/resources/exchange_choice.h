@@ -31,6 +31,7 @@ struct ExchangeCost {
     double exchanges = 1.0;
     std::int64_t hops = 1;  ///< of a row that goes furthest
     Seconds link, messages, local, copies;
+    Seconds stages;  ///< of what goes over links, copies apart
 
     /// Fills the times.
     void price(const ExchangeLinks& links);
@@ -39,9 +40,6 @@ struct ExchangeCost {
     [[nodiscard]] Seconds total() const;
     /// "the link of a node limits (8.68 MB, 0.694 s of 0.695 s)"; `node` names which one.
     [[nodiscard]] std::string limit(const std::string& node = "a node") const;
-
-private:
-    Seconds m_stages;
 };
 
 /// Hops of a row that goes furthest, and how often the rows are copied on the way beside what every

@@ -25,7 +25,7 @@ struct Highest {
 
 std::vector<MemorySample> coarseMemory(const std::vector<MemorySample>& samples,
                                        std::size_t stretches) {
-    if (samples.empty() || samples.size() <= 2 * stretches) return samples;
+    if (samples.size() <= 2 * stretches) return samples;
     const std::vector<MemorySample> sorted = sortedByTime(samples);
     const double begin = static_cast<double>(sorted.front().time_ns);
     const double length = static_cast<double>(sorted.back().time_ns) - begin;

@@ -52,7 +52,8 @@ bool CommunicationRule::matches(std::string_view name) const {
             const std::string_view piece = name.substr(at, kMatchedLength);
             const auto flags =
                 (at > 0 ? rx::match_prev_avail : rx::match_default) |
-                (at + piece.size() < name.size() ? rx::match_not_eol : rx::match_default);
+                (at + piece.size() < name.size() ? rx::match_not_eol | rx::match_not_eow
+                                                 : rx::match_default);
             if (std::regex_search(piece.begin(), piece.end(), m_compiled->expression, flags))
                 return true;
             if (at + piece.size() >= name.size()) return false;

@@ -19,7 +19,7 @@ constexpr double kInputGradShare = 0.8, kWeightGradShare = 0.3;
 /// Time of GEMMs and attention in a long run over that of the kernels alone, by generation (A100;
 /// H100, H200, H800; B200, GB200, B300; GB300 with its 1.4 kW where those have 1.0 to 1.2). Of
 /// element-wise kernels of all four.
-constexpr double kAmpereRun = 1.17, kHopperRun = 1.2, kBlackwellRun = 1.2, kGb300Run = 1.05,
+constexpr double kAmpereRun = 1.17, kHopperRun = 1.2, kBlackwellRun = 1.2, kGb300Run = 1.12,
                  kMemoryRun = 1.5;
 /// Of both where the kernel times are TransformerEngine's own on that machine.
 constexpr double kOwnKernelsRun = 1.16;

@@ -183,22 +183,46 @@ void findPeak(const StageProgram& program, SimulatedStage& stage) {
     }
 }
 
+/// With the share of it in which a stage waits, on average.
+void setStep(Simulation& out, std::int64_t step_ns) {
+    out.step_ns = step_ns;
+    if (step_ns <= 0) return;
+    double busy = 0.0;
+    for (const SimulatedStage& stage : out.stages)
+        busy += static_cast<double>(stage.busy_compute_ns);
+    out.bubble_fraction =
+        1.0 - busy / static_cast<double>(out.stages.size()) / static_cast<double>(step_ns);
+}
+
+/// From a stage's own first work to its end, of the stage that takes longest.
+std::int64_t longestOwnSpan(const Schedule& schedule, const Simulation& played) {
+    std::int64_t longest = 0;
+    for (std::size_t s = 0; s < played.stages.size(); ++s) {
+        const SimulatedStage& stage = played.stages[s];
+        std::int64_t first = played.step_ns, last = 0;
+        for (std::size_t i = 0; i < stage.end_ns.size(); ++i) {
+            last = std::max(last, stage.end_ns[i]);
+            if (schedule.stages[s].operations[i].key.kind != OperationKind::Receive)
+                first = std::min(first, stage.start_ns[i]);
+        }
+        longest = std::max(longest, last - first);
+    }
+    return longest;
+}
+
 }  // namespace
 
 Result<Simulation> simulateDurations(const Schedule& schedule,
                                      const std::vector<std::vector<std::int64_t>>& durations_ns) {
     PIPER_CHECK(durations_ns.size() == schedule.stages.size());
     PIPER_ASSIGN(Simulation out, Player(schedule, durations_ns).play());
-    double busy = 0.0;
+    std::int64_t last = 0;
     for (std::size_t s = 0; s < out.stages.size(); ++s) {
         SimulatedStage& stage = out.stages[s];
-        for (std::int64_t end : stage.end_ns) out.step_ns = std::max(out.step_ns, end);
-        busy += static_cast<double>(stage.busy_compute_ns);
+        for (std::int64_t end : stage.end_ns) last = std::max(last, end);
         findPeak(schedule.stages[s], stage);
     }
-    if (out.step_ns > 0)
-        out.bubble_fraction =
-            1.0 - busy / static_cast<double>(out.stages.size()) / static_cast<double>(out.step_ns);
+    setStep(out, last);
     return out;
 }
 
@@ -222,6 +246,7 @@ Result<Simulation> simulate(const Plan& plan, const Schedule& schedule, const Co
         }
     }
     PIPER_ASSIGN(Simulation out, simulateDurations(schedule, durations));
+    if (plan.optimizer.post_validation) setStep(out, longestOwnSpan(schedule, out));
     out.costs = std::move(costs);
     return out;
 }

@@ -327,10 +327,10 @@ Result<MeasuredRun> readMeasuredRun(const CsvTable& table, std::size_t row,
     PIPER_ASSIGN(ReferenceTables::NamedModel named, tables.model(run.model));
     plan.model = std::move(named.model);
     run.other_gate = named.other_gate;
-    if (!named.names_vocabulary && run.profile->vocab_size > 0)
-        plan.model.vocab_size = run.profile->vocab_size;
-    if (!named.names_vocabulary)
+    if (!named.names_vocabulary) {
+        if (run.profile->vocab_size > 0) plan.model.vocab_size = run.profile->vocab_size;
         run.assumed.push_back(fmt::format("vocab_size {}", plan.model.vocab_size));
+    }
     plan.model.mtp_num_layers = named.trains_mtp && run.profile->trains_mtp ? 1 : 0;
     const std::int64_t world = in.required("n_gpus");
     PIPER_TRY(readCluster(in, run, tables, world));

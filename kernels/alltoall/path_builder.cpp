@@ -131,18 +131,17 @@ Result<ExchangeScript> PathBuilder::build() {
     // no two begin with the same one; then the own node.
     const ExchangeTopology& topology = m_problem.topology;
     const auto order = [&](const Key& key) {
-        const std::int64_t own = m_problem.rank, peer = key.second;
+        const std::int64_t self = m_problem.rank, peer = key.second;
         const std::int64_t nodes = topology.numNodes();
         const auto there = static_cast<std::int64_t>(topology.members(topology.node(peer)).size());
-        const std::int64_t node_ahead = (topology.node(peer) - topology.node(own) + nodes) % nodes;
+        const std::int64_t node_ahead = (topology.node(peer) - topology.node(self) + nodes) % nodes;
         const std::int64_t place_ahead =
-            (topology.place(peer) - topology.place(own) % there + there) % there;
+            (topology.place(peer) - topology.place(self) % there + there) % there;
         return std::tuple(node_ahead == 0 ? nodes : node_ahead, place_ahead, key);
     };
     std::vector<Key> keys;
     for (const auto& [key, blocks] : m_outgoing) keys.push_back(key);
-    std::sort(keys.begin(), keys.end(),
-              [&](const Key& a, const Key& b) { return order(a) < order(b); });
+    std::ranges::sort(keys, {}, order);
     for (const Key& key : keys) PIPER_TRY(addSend(key, m_outgoing[key]));
     if (!own.copies.empty()) m_script.steps.push_back(std::move(own));
     return std::move(m_script);

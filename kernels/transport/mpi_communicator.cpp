@@ -66,10 +66,11 @@ public:
         if (m_request == MPI_REQUEST_NULL) return true;
 #if defined(PIPER_SIMULATED)
         return false;  // pause() waits; a test that fails would let simulated time pass
-#endif
+#else
         int done = 0;
         m_status = mpiStatus(MPI_Test(&m_request, &done, MPI_STATUS_IGNORE), m_doing);
         return done != 0 || !m_status.ok();
+#endif
     }
     Status wait() override {
         if (m_request == MPI_REQUEST_NULL || !m_status.ok()) return m_status;

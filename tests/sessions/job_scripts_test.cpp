@@ -134,9 +134,9 @@ TEST_F(JobScripts, LostNodeAndTheWorkersOwnWordsAreTheReason) {
               "node node2 was lost");
     EXPECT_EQ(failureReason("a\npiper-worker: rank 1 died\nmpirun: banner\n"),
               "piper-worker: rank 1 died");
-    EXPECT_EQ(
-        failureReason("a line\nnode9 cannot be reached: Host key verification failed.\nORTE\n"),
-        "node9 cannot be reached: Host key verification failed.");
+    EXPECT_EQ(failureReason("rank 0 cannot be reached: no\npiper: node9 cannot be reached: Host "
+                            "key verification failed.\nORTE\n"),
+              "node9 cannot be reached: Host key verification failed.");
     EXPECT_EQ(failureReason("only\nlast line\n\n"), "last line");
     EXPECT_EQ(failureReason("\n"), "the log is empty");
 }

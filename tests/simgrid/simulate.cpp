@@ -150,6 +150,7 @@ Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
 struct Moe {
     std::int64_t topk = 8, experts = 256, limit = 0, group_limit = 0;
 };
+/// Racks by name: the platforms' links know none of this size.
 constexpr std::int64_t kSwitchNodes = 4;
 
 /// Even routing: topk experts of each token, on at most `limit` nodes in `group_limit` groups.

@@ -21,8 +21,9 @@ OURS = ("flat", "node", "rail", "node_pair")
 VENDORS = ("default", "ompi", "mpich", "mvapich2", "impi")
 PER_NODE = 8
 # Nodes from which on everything at once is more than the simulator can do: fewer messages in
-# flight, fewer sizes, and events closer than this many seconds are one.
+# flight, fewer sizes.
 MANY_NODES = 32
+# Beyond 4 nodes events closer than this many seconds are one.
 COARSE = {"surf/precision": "1e-7"}
 
 # SimGrid's defaults are those of Gigabit Ethernet of 2010 (docs/alltoall.md, "In simulation").

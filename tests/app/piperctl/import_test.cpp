@@ -56,7 +56,8 @@ TEST_F(ImportedRuns, RanksOfOneJobStandOnOneClock) {
     EXPECT_EQ(got["ranks"][1]["offset_ns"], 7000);
     EXPECT_EQ(got["ranks"][0]["arrows_without_begin"], 0);
     EXPECT_EQ(got["ranks"][1]["arrows_without_begin"], 1);  // 5 of rank 0 is not its begin
-    EXPECT_GT(got["wall_seconds"].get<double>(), 0.0);
+    EXPECT_TRUE(got["wall_seconds"].is_number());
+    EXPECT_TRUE(got["cpu_seconds"].is_number());
 }
 
 TEST_F(ImportedRuns, TrainingLogsHaveSteps) {

@@ -193,7 +193,7 @@ def files_of(document, folder):
         changed = change(copy.deepcopy(events), random.Random(number))
         text = text_of(changed if number % 2 else {"schemaVersion": 1, "traceEvents": changed, "last": [{}]},
                        form != "unicode" or number % 2)
-        (folder / f"{form}.json").write_text(text)
+        (folder / f"{form}.json").write_text(text, encoding="utf-8")
         yield f"{form}.json", changed
     text = text_of(document)
     half = len(text) // 2

@@ -136,6 +136,9 @@ TEST(TraceSet, ARuleOfTheUsersOwnReplacesTheStandardOne) {
         EXPECT_FALSE(standard.matches(std::string(length, 'x') + "ep::internode" + filling));
     EXPECT_TRUE(CommunicationRule::parse("end$")->matches(filling + filling + "end"));
     EXPECT_FALSE(CommunicationRule::parse("x$")->matches(filling + filling + "end"));
+    for (std::size_t length = 4085; length < 4100; ++length)
+        EXPECT_FALSE(CommunicationRule::parse("foo\\b")->matches(std::string(length, ' ') +
+                                                                 "foobar" + filling));
 }
 
 }  // namespace

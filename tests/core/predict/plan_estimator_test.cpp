@@ -135,7 +135,6 @@ protected:
             return;
         }
         if (effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1) return;
-        ASSERT_TRUE(m_estimator->estimate().ok());
         EXPECT_LE(m_estimator->boundHidingNs(0.0), fast.bound_ns);
         Plan chunked = plan;
         chunked.all_to_all.chunks = 4;
@@ -170,6 +169,8 @@ TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
     }
     EXPECT_GT(pairs, 100);
     // Of use to a search: not far below most plans' times.
+    // Megatron has no schedule that pairs slots.
+    ASSERT_EQ(m_floors.empty(), GetParam().framework == Framework::Megatron);
     if (!m_floors.empty()) {
         EXPECT_GE(median(m_floors), 0.2);
     }

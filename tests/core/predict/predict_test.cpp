@@ -63,13 +63,14 @@ TEST(Predict, WithPostValidationAStepIsTheLongestRanksOwnSpan) {
     ASSERT_TRUE(played.ok()) << played.error().text();
     std::int64_t longest = 0;
     for (std::size_t s = 0; s < played->stages.size(); ++s) {
-        std::int64_t first = played->step_ns;
+        std::int64_t first = std::ranges::max(played->stages[s].end_ns);
         for (const Operation& op : schedule->stages[s].operations)
             if (op.key.kind != OperationKind::Receive)
                 first =
                     std::min(first, played->stages[s].start_ns[static_cast<std::size_t>(op.id)]);
         longest = std::max(longest, std::ranges::max(played->stages[s].end_ns) - first);
     }
+    EXPECT_EQ(played->step_ns, longest);
     const Prediction own = predicted(plan);
     EXPECT_EQ(inNs(own.step), longest);
     EXPECT_LT(own.step, waits.step);

@@ -199,12 +199,13 @@ TEST(ExchangeLinks, AreThoseOfTheCluster) {
     cluster.levels[1].domain_devices = 8;
     cluster.levels[1].bandwidth = gbps(0.5);
     cluster.levels[1].latency = microseconds(30);
+    cluster.device.memory_bandwidth = gbps(8);
     const ExchangeLinks links = exchangeLinks(cluster, 2);
     EXPECT_EQ(links.node, gbps(1));
     EXPECT_EQ(links.local, gbps(2));
     EXPECT_EQ(links.message, microseconds(30));
     EXPECT_EQ(links.latency, microseconds(30));
-    EXPECT_EQ(links.copy, gbps(2));
+    EXPECT_EQ(links.copy, gbps(4));
 }
 
 }  // namespace
