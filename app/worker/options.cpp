@@ -30,6 +30,9 @@ ParsedOptions parseOptions(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--seed", o.seed, "of initial weights and sample order")->capture_default_str();
     app.add_flag("--deterministic", o.deterministic, "sum in rank order");
+    app.add_flag("--local-rows", o.local_rows,
+                 "time a step without its expert traffic: experts work on copies of their own "
+                 "rank's rows (the losses mean nothing)");
     app.add_option("--record-routing", o.record_routing,
                    "write every token's experts to FILE (FILE.N on several ranks)");
     app.add_option("--replay-routing", o.replay_routing, "make every token choose as in FILE");

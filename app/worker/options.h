@@ -14,6 +14,7 @@ struct WorkerOptions {
     std::int64_t steps = 20;
     std::uint64_t seed = 1;
     bool deterministic = false;
+    bool local_rows = false;
     std::string record_routing, replay_routing;
     std::optional<std::int64_t> memory_limit_bytes;
     double learning_rate = 1e-3;

@@ -174,6 +174,7 @@ private:
         TrainingOptions training;
         training.steps = m_options.steps;
         training.constants.seed = m_options.seed;
+        training.constants.local_rows = m_options.local_rows;
         training.constants.adam.learning_rate = m_options.learning_rate;
         training.record_routing = m_options.record_routing;
         training.replay_routing = m_options.replay_routing;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/alltoall/alltoall.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/base/cast.h"
@@ -11,6 +12,14 @@ namespace {
 
 std::int64_t sum(std::span<const std::int64_t> values) {
     return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+/// Fills `to` with `from` over and over; with zeros if there is nothing.
+void repeatInto(std::span<const std::byte> from, std::span<std::byte> to) {
+    if (from.empty()) std::ranges::fill(to, std::byte{0});
+    for (std::size_t done = 0; !from.empty() && done < to.size(); done += from.size())
+        std::copy_n(from.begin(), std::min(from.size(), to.size() - done),
+                    to.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 }  // namespace
@@ -53,6 +62,10 @@ Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& ro
         return fail(ErrorCode::InvalidInput,
                     "exchange of {} and {} bytes with buffers of {} and {} bytes",
                     forward ? outer : inner, forward ? inner : outer, send_size, recv_size);
+    if (m_local) {
+        repeatInto(send, recv);
+        return runScript(m_group, {}, m_tags.next());  // done
+    }
     if (m_choice.algorithm == AllToAllAlgorithm::Vendor) {
         PIPER_TRY(moveByVendor(route, direction, send, recv, row_bytes));
         return runScript(m_group, {}, m_tags.next());  // done

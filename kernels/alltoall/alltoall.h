@@ -60,6 +60,10 @@ public:
     /// Messages of a hop that may come to this rank at once, 0: all. See runScript.
     void limitInFlight(std::int64_t messages) { m_in_flight = messages; }
 
+    /// From now on rows that would come from others are copies of those this rank sends; counts
+    /// still travel. What is timed then is all but the traffic. Collective.
+    void moveLocally() { m_local = true; }
+
     [[nodiscard]] const AlgorithmChoice& choice() const { return m_choice; }
     [[nodiscard]] const ExchangeTopology& topology() const { return m_topology; }
 
@@ -102,6 +106,7 @@ private:
     AlgorithmChoice m_choice;
     std::vector<std::pair<std::int64_t, std::int64_t>> m_relayed;  ///< pairs through this rank
     std::int64_t m_in_flight = 0;
+    bool m_local = false;
     ExchangeTags m_tags{ExchangeTags::kRows};
 };
 

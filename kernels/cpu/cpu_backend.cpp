@@ -128,6 +128,7 @@ Status CpuBackend::groupedLinearForward(ConstMatrix x, std::span<const std::int6
         if (Loops::rowsForwardPays(rows, y.cols, x.cols)) {
             m_loops.rowsForward(rows, y.cols, x.cols, x.row(first), w.row(length(g) * y.cols),
                                 y.row(first), m_scratch.data());
+            m_gemm->meanwhile();
             continue;
         }
         PIPER_TRY(m_gemm->runVarying({rows,
@@ -155,6 +156,7 @@ Status CpuBackend::groupedLinearInputGrad(ConstMatrix dy, std::span<const std::i
         if (rows <= Loops::kFewRows) {
             m_loops.fewRowsInputGrad(rows, dy.cols, w.cols, dy.row(first),
                                      w.row(length(g) * dy.cols), dx.row(first));
+            m_gemm->meanwhile();
             continue;
         }
         PIPER_TRY(m_gemm->runVarying({rows,
@@ -182,6 +184,7 @@ Status CpuBackend::groupedLinearWeightGrad(ConstMatrix dy, ConstMatrix x,
         if (rows <= Loops::kFewRows) {
             m_loops.fewRowsWeightGrad(rows, dy.cols, x.cols, dy.row(first), x.row(first),
                                       dw.row(length(g) * dy.cols));
+            m_gemm->meanwhile();
             continue;
         }
         PIPER_TRY(m_gemm->runVarying({dy.cols,

@@ -36,6 +36,9 @@ public:
     TaggedAllocator& allocator() override { return m_allocator; }
     WorkCounter& work() override { return m_work; }
     Status synchronize() override { return {}; }
+    void setMeanwhile(std::function<void()> meanwhile) override {
+        m_gemm->setMeanwhile(std::move(meanwhile));
+    }
     Status copyToDevice(std::span<const std::byte> host, std::span<std::byte> device) override;
     Status copyToHost(std::span<const std::byte> device, std::span<std::byte> host) override;
 

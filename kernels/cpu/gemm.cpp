@@ -113,6 +113,7 @@ Status Gemm::runFixed(const GemmCall& g) {
     } catch (const std::exception& e) {
         return fault(g, e.what());
     }
+    meanwhile();
     return {};
 }
 
@@ -124,6 +125,7 @@ Status Gemm::runVarying(const GemmCall& g) {
         dnnl_sgemm(g.a.transposed ? 'T' : 'N', g.b.transposed ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
                    g.a.data, g.a.stride, g.b.data, g.b.stride, beta, g.c, g.c_stride);
     if (status != dnnl_success) return fault(g, "sgemm refused its arguments");
+    meanwhile();
     return {};
 }
 

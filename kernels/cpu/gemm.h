@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "core/base/result.h"
@@ -42,10 +43,17 @@ public:
     /// oneDNN's sgemm, which makes nothing. Where both use the same kernel they are equally fast.
     Status runVarying(const GemmCall& call);
 
+    /// Called after every product. Products made elsewhere tell it by meanwhile().
+    void setMeanwhile(std::function<void()> meanwhile) { m_meanwhile = std::move(meanwhile); }
+    void meanwhile() const {
+        if (m_meanwhile) m_meanwhile();
+    }
+
 private:
     struct Engine;
     explicit Gemm(std::unique_ptr<Engine> engine);
     std::unique_ptr<Engine> m_engine;
+    std::function<void()> m_meanwhile;
 };
 
 }  // namespace piper

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -30,6 +31,9 @@ public:
     [[nodiscard]] virtual WorkCounter& work() = 0;
     /// Waits for everything asked for so far; outputs may be read by the host after it.
     virtual Status synchronize() = 0;
+    /// Called now and then on the computing thread while an operation lasts (a processor: after
+    /// every product), so that transfers beside it move on. It must not call the backend.
+    virtual void setMeanwhile(std::function<void()> meanwhile) { (void)meanwhile; }
     virtual Status copyToDevice(std::span<const std::byte> host, std::span<std::byte> device) = 0;
     virtual Status copyToHost(std::span<const std::byte> device, std::span<std::byte> host) = 0;
 

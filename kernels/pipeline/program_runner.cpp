@@ -8,6 +8,9 @@
 namespace piper {
 namespace {
 
+/// Between two looks at transfers while computing: a look is a system call or two.
+constexpr std::int64_t kProgressIntervalNs = 50'000;
+
 std::int64_t threadCpuNs() {
     timespec now{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -24,6 +27,18 @@ ProgramRunner::ProgramRunner(const StageProgram& program, StageModel& model, Bac
       m_recorder(recorder),
       m_hooks(std::move(hooks)) {
     m_model.tensor().setClock(m_hooks.clock);
+    m_backend.setMeanwhile([this] { progress(); });
+}
+
+ProgramRunner::~ProgramRunner() {
+    m_backend.setMeanwhile({});
+}
+
+void ProgramRunner::Meter::add(const Meter& before, const Meter& after) {
+    bytes_sent += after.bytes_sent - before.bytes_sent;
+    bytes_received += after.bytes_received - before.bytes_received;
+    operand_bytes += after.operand_bytes - before.operand_bytes;
+    flops += after.flops - before.flops;
 }
 
 ProgramRunner::Meter ProgramRunner::meter() const {
@@ -34,14 +49,10 @@ ProgramRunner::Meter ProgramRunner::meter() const {
 
 template <class Work>
 auto ProgramRunner::measured(Running& running, Work&& work) {
-    Meter& sum = running.work;
     const Meter before = meter();
     auto result = work();
     const Meter after = meter();
-    sum.bytes_sent += after.bytes_sent - before.bytes_sent;
-    sum.bytes_received += after.bytes_received - before.bytes_received;
-    sum.operand_bytes += after.operand_bytes - before.operand_bytes;
-    sum.flops += after.flops - before.flops;
+    running.work.add(before, after);
     for (const TensorGroup::Exchange& exchange : m_model.tensor().takeExchanges())
         running.exchanges.push_back(exchange);
     return result;
@@ -154,6 +165,19 @@ Status ProgramRunner::poll() {
         at = m_running.erase(at);
     }
     return {};
+}
+
+void ProgramRunner::progress() {
+    if (m_running.empty()) return;
+    const std::int64_t now = m_hooks.clock();
+    if (now - m_progressed_ns < kProgressIntervalNs) return;
+    m_progressed_ns = now;
+    for (Running& running : m_running) {
+        if (!running.begun.transfer) continue;
+        const Meter before = meter();
+        (void)running.begun.transfer->test();
+        running.work.add(before, meter());
+    }
 }
 
 Event ProgramRunner::eventOf(const Running& running) const {

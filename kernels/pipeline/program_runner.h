@@ -40,6 +40,9 @@ public:
     /// program, model, backend and recorder must outlive it.
     ProgramRunner(const StageProgram& program, StageModel& model, Backend& backend,
                   Recorder& recorder, Hooks hooks);
+    ~ProgramRunner();
+    ProgramRunner(const ProgramRunner&) = delete;
+    ProgramRunner& operator=(const ProgramRunner&) = delete;
 
     /// One optimizer step. Errors carry the step and the operation as context.
     Status runStep(std::int64_t step);
@@ -48,6 +51,7 @@ private:
     struct Meter {
         std::int64_t bytes_sent = 0, bytes_received = 0, operand_bytes = 0;
         double flops = 0.0;
+        void add(const Meter& before, const Meter& after);
     };
     struct Running {
         const Operation* operation = nullptr;
@@ -64,6 +68,8 @@ private:
     Status end(Running& running);
     /// Ends what has arrived meanwhile.
     Status poll();
+    /// Lets transfers move on while an operation computes; ends none of them.
+    void progress();
     [[nodiscard]] Meter meter() const;
     template <class Work>
     auto measured(Running& running, Work&& work);
@@ -81,6 +87,7 @@ private:
     /// Of the last operation's end, while nothing but recording it came after: reading the thread's
     /// CPU time is a system call, and the next one need not make it.
     std::int64_t m_end_cpu_ns = -1, m_end_wall_ns = 0;
+    std::int64_t m_progressed_ns = 0;
     std::list<Running> m_running;  ///< begun and not ended, in order of issue
 };
 

@@ -38,6 +38,9 @@ struct TrainingConstants {
     /// (DeepSeek-V3's speed).
     double bias_update_rate = 1e-3;
     std::uint64_t seed = 1;
+    /// Experts work on copies of their own rank's rows instead of rows of others: a step of the
+    /// same work without its traffic. What it trains is worth nothing.
+    bool local_rows = false;
 };
 
 /// What a step came to, the same on every rank after the optimizer.

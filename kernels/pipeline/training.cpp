@@ -143,6 +143,7 @@ Status train(TrainingParts parts, const TrainingOptions& options) {
                             traces.replay ? &*traces.replay : nullptr}));
     parts.recorder.counter("all_to_all.algorithm", toText(model->exchange().choice().algorithm));
     parts.recorder.counter("all_to_all.reason", model->exchange().choice().reason);
+    if (options.constants.local_rows) parts.recorder.counter("all_to_all.local_rows", "true");
     PIPER_TRY(TrainingLoop(parts, options, *model, groups).run());
     if (!traces.record) return {};
     return traces.record->write(ownFile(options.record_routing, parts.transport.world()));

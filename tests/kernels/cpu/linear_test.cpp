@@ -52,6 +52,23 @@ TEST_F(CpuTest, LinearOfNoRowsLeavesWeightGradientsAlone) {
     expectClose(dw.m, before, 0.0);
 }
 
+TEST_F(CpuTest, WhatRunsMeanwhileIsCalledAfterEveryProduct) {
+    int calls = 0;
+    cpu().setMeanwhile([&calls] { ++calls; });
+    const std::int64_t n = 48, k = 64;
+    const Offsets offsets{0, 1, 1, 4, 304};  // few rows, none, few, many
+    Owned x = random(304, k), w = random(4 * n, k), y(304, n), dx(304, k), dw = random(4 * n, k);
+    EXPECT_OK(cpu().groupedLinearForward(x.m, offsets, w.m, y.m));
+    EXPECT_EQ(std::exchange(calls, 0), 3);
+    EXPECT_OK(cpu().groupedLinearInputGrad(y.m, offsets, w.m, dx.m));
+    EXPECT_EQ(std::exchange(calls, 0), 3);
+    EXPECT_OK(cpu().groupedLinearWeightGrad(y.m, x.m, offsets, dw.m));
+    EXPECT_EQ(std::exchange(calls, 0), 3);
+    cpu().setMeanwhile({});
+    EXPECT_OK(cpu().linearForward(x.m, w.m.slice(0, n), y.m, Store::Overwrite));
+    EXPECT_EQ(calls, 0);
+}
+
 TEST_F(CpuTest, GroupedLinearMatchesWithEmptyExperts) {
     const Offsets offsets{0, 0, 5, 5, 18, 19, 19};
     const std::int64_t n = 9, k = 13;

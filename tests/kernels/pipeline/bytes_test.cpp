@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <cmath>
 #include <map>
 
 #include "kernels/alltoall/token_exchange.h"
@@ -30,6 +31,15 @@ Plan planOf(std::int64_t pp, std::int64_t dp, std::int64_t ep) {
     plan.layout.ep = ep;
     plan.global_batch_size = 8;
     plan.all_to_all.algorithm = AllToAllAlgorithm::Flat;
+    return plan;
+}
+
+Plan dedupPlan(AllToAllAlgorithm algorithm, std::int64_t ranks) {
+    Plan plan = planOf(1, ranks, ranks);
+    plan.model.moe->num_experts = 2 * ranks;
+    plan.model.moe->router_topk = 3;
+    plan.all_to_all.algorithm = algorithm;
+    plan.all_to_all.chunks = 2;
     return plan;
 }
 
@@ -68,6 +78,51 @@ TEST(MeasuredBytes, ExchangesOfRowsReallyRouted) {
     EXPECT_EQ((bytes[{OperationKind::AllReduce, Pass::Backward}]), reduced);
 }
 
+TEST(MeasuredBytes, LocalRowsLeaveTheirCountsToTravel) {
+    Transport& world = test::transport();
+    const std::int64_t n = world.world().size();
+    Plan plan = planOf(1, n, 2);
+    TrainingOptions options;
+    options.steps = 1;
+    options.constants.local_rows = true;
+    test::TinyRun run(plan, world);
+    const Status status = run.train(options);
+    ASSERT_TRUE(status.ok()) << status.error().text();
+    Bytes64 bytes = measuredBytes(run.recorder.timeline());
+    EXPECT_EQ((bytes[{OperationKind::Dispatch, Pass::Forward}]),
+              plan.numMicroBatches() * 2 * 3 * 8);
+    EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Forward}]), 0);
+    EXPECT_EQ((bytes[{OperationKind::Combine, Pass::Backward}]), 0);
+    EXPECT_EQ((bytes[{OperationKind::Dispatch, Pass::Backward}]), 0);
+    EXPECT_TRUE(std::isfinite(run.losses().front()));
+
+    plan = dedupPlan(AllToAllAlgorithm::NodeDedup, n);
+    if (ExchangeTopology(world.world().nodes()).numNodes() == 1) return;
+    const Status refused = test::TinyRun(plan, world).train(options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, testing::HasSubstr("node_dedup moves tokens"));
+}
+
+/// A look at the transfers after every product instead of none: relays pass on within operations.
+TEST(MeasuredBytes, LookingAtTransfersWhileComputingChangesNothing) {
+    Transport& world = test::transport();
+    const std::int64_t n = world.world().size();
+    for (const AllToAllAlgorithm algorithm :
+         {AllToAllAlgorithm::Flat, AllToAllAlgorithm::NodePair, AllToAllAlgorithm::NodeDedup}) {
+        const Plan plan = dedupPlan(algorithm, n);
+        test::TinyRun seldom(plan, world), often(plan, world);
+        often.tick_ns = 1'000'000;
+        TrainingOptions options;
+        options.steps = 3;
+        ASSERT_TRUE(seldom.train(options).ok());
+        ASSERT_TRUE(often.train(options).ok());
+        EXPECT_EQ(often.losses(), seldom.losses()) << toText(algorithm);
+        EXPECT_EQ(measuredBytes(often.recorder.timeline()),
+                  measuredBytes(seldom.recorder.timeline()))
+            << toText(algorithm);
+    }
+}
+
 TEST(MeasuredBytes, AFalsifiedScheduleShowsADifference) {
     Transport& world = test::transport();
     const std::int64_t n = world.world().size();
@@ -98,15 +153,6 @@ TEST(MeasuredBytes, AFalsifiedScheduleShowsADifference) {
 }
 
 // --- a token crosses to a node once --------------------------------------------------------------
-
-Plan dedupPlan(AllToAllAlgorithm algorithm, std::int64_t ranks) {
-    Plan plan = planOf(1, ranks, ranks);
-    plan.model.moe->num_experts = 2 * ranks;
-    plan.model.moe->router_topk = 3;
-    plan.all_to_all.algorithm = algorithm;
-    plan.all_to_all.chunks = 2;
-    return plan;
-}
 
 /// Experts' owners of every rank's tokens in one layer and chunk, from a recorded routing.
 SlotOwners recordedOwners(const RoutingTrace& trace, const Plan& plan, std::int32_t layer,

@@ -76,7 +76,7 @@ TinyRun::TinyRun(Plan given, std::unique_ptr<Transport> own, Transport* world,
 
 ProgramRunner::Hooks TinyRun::hooks() {
     ProgramRunner::Hooks hooks;
-    hooks.clock = [this] { return ++ticks; };
+    hooks.clock = [this] { return ++ticks * tick_ns; };
     return hooks;
 }
 

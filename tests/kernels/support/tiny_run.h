@@ -38,7 +38,8 @@ public:
     TaggedAllocator allocator;
     std::unique_ptr<Backend> backend;
     ByteDataset data;
-    std::int64_t ticks = 0;  ///< the clock: one more at every look
+    std::int64_t ticks = 0;    ///< the clock: one more at every look
+    std::int64_t tick_ns = 1;  ///< that it goes on by
 
     [[nodiscard]] ProgramRunner::Hooks hooks();
     [[nodiscard]] std::vector<double> losses() const;
