@@ -81,6 +81,7 @@ Status ProgramRunner::runStep(std::int64_t step) {
 
 Status ProgramRunner::issue(const Operation& operation) {
     PIPER_TRY(completeDependencies(operation));
+    PIPER_TRY(poll());  // what ended while it waited holds no memory any more
     if (m_hooks.started) m_hooks.started(m_step, operation);
     Running running;
     running.operation = &operation;
