@@ -20,6 +20,7 @@
 #include "tests/ui/window_fixture.h"
 #include "ui/models/comparison_model.h"
 #include "ui/plots/curve_plot.h"
+#include "ui/plots/grouped_bars_plot.h"
 #include "ui/plots/plans_plot.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/explore_page.h"
@@ -262,6 +263,25 @@ TEST_F(Pages, TheFirstStartShowsARecordedRunBesideItsPrediction) {
     ASSERT_TRUE(again.ok()) << again.error().text();
     EXPECT_FALSE(*again);
     EXPECT_EQ(m_library.list(QString::fromStdString(own.string()))->size(), 2U);
+}
+
+TEST_F(Pages, NumbersOfACompareAreSeenInASmallWindowAndNothingIsWhereThereAreNone) {
+    open(test::clusterPlan());
+    m_window->resize(1024, 700);
+    m_window->showPage(PageId::Compare);
+    ASSERT_TRUE(settled());
+    auto* table = child<QTableView>(PageId::Compare, "differences");
+    EXPECT_FALSE(table->isVisible());
+    app::openOwnRuns(*m_workbench,
+                     piper::test::sourceDir() / "packaging/examples/runs/olmoe-tiny.piper");
+    ASSERT_TRUE(waitFor([&] { return table->isVisible(); }));
+    ASSERT_TRUE(settled());
+    constexpr int kMeasured = 3;
+    EXPECT_LE(table->columnViewportPosition(kMeasured) + table->columnWidth(kMeasured),
+              table->viewport()->width());
+    for (const auto* plot : m_window->page(PageId::Compare)->findChildren<GroupedBarsPlot*>())
+        EXPECT_LE(plot->mapTo(plot->parentWidget(), plot->rect().topRight()).x(),
+                  plot->parentWidget()->parentWidget()->width());
 }
 
 TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {

@@ -6,6 +6,12 @@
 
 namespace piper::ui {
 
+namespace {
+
+constexpr double kLeastRows = 5.0;
+
+}  // namespace
+
 GroupedBarsPlot::GroupedBarsPlot(const QString& title, QWidget* parent)
     : PlotFrame(title, parent), m_group(new QCPBarsGroup(&plot())) {
     // Horizontal bars leave room for whole words on the category axis.
@@ -51,7 +57,9 @@ void GroupedBarsPlot::setCategories(std::vector<Category> categories, const QStr
     m_bars[0]->setData(keys, a, true);
     m_bars[1]->setData(keys, b, true);
     plot().yAxis->setTicker(ticker);
-    plot().yAxis->setRange(-0.6, static_cast<double>(m_categories.size()) - 0.4);
+    // A few categories keep bars as thin as many have them.
+    const auto rows = std::max(kLeastRows, static_cast<double>(m_categories.size()));
+    plot().yAxis->setRange(-0.6, rows - 0.4);
     plot().xAxis->setRange(0, most > 0 ? most * 1.05 : 1.0);
     plot().xAxis->setLabel(unit);
     plot().replot(QCustomPlot::rpQueuedReplot);

@@ -23,6 +23,7 @@ PlotFrame::PlotFrame(const QString& title, QWidget* parent)
     layout->addWidget(m_title);
     layout->addWidget(m_plot, 1);
     m_title->setProperty("role", "section");
+    m_title->setWordWrap(true);
     m_plot->setObjectName(QStringLiteral("plot"));
     m_plot->setMinimumHeight(90);
     m_plot->setAccessibleName(title);

@@ -110,6 +110,7 @@ void TimelinePainter::paint() {
     m_stretch = std::clamp(room / std::max(1.0, wantedHeight()), 1.0, kMostStretch);
     const double wanted = wantedHeight();
     double top = kAxis;
+    findGrid();
     for (std::size_t i = 0; i < panes; ++i) {
         const double content = kHeader + contentHeight(i);
         PaneBox box;
@@ -132,17 +133,28 @@ void TimelinePainter::paint() {
     paintHelp();
 }
 
-void TimelinePainter::paintAxis() {
-    const double width = m_canvas.width();
-    m_list->AddRectFilled(point(0, 0), point(width, kAxis), colour(m_colours.header));
+void TimelinePainter::findGrid() {
+    m_grid.clear();
     const TimelineViewport& view = m_canvas.m_view;
     const double distance =
         markDistance(view.span(), static_cast<int>(m_canvas.trackWidth() / 110.0));
     for (double t = std::ceil(view.begin() / distance) * distance; t < view.begin() + view.span();
-         t += distance) {
+         t += distance)
+        if (x(t) >= kGutter) m_grid.push_back(t);
+}
+
+/// Under what is painted later.
+void TimelinePainter::paintGrid(double top, double bottom) {
+    for (const double t : m_grid)
+        m_list->AddLine(point(x(t), top), point(x(t), bottom), colour(m_colours.line));
+}
+
+void TimelinePainter::paintAxis() {
+    const double width = m_canvas.width();
+    m_list->AddRectFilled(point(0, 0), point(width, kAxis), colour(m_colours.header));
+    paintGrid(kAxis - 6, kAxis);
+    for (const double t : m_grid) {
         const double at = x(t);
-        if (at < kGutter) continue;
-        m_list->AddLine(point(at, kAxis - 6), point(at, m_canvas.height()), colour(m_colours.line));
         text(at + 4, 4, m_colours.faint, std::abs(t) < 0.5 ? "0" : humanSeconds(nanoseconds(t)),
              width);
     }
@@ -166,6 +178,7 @@ void TimelinePainter::paintPane(std::size_t index, const PaneBox& box) {
                 m_list->AddRectFilled(point(0, y - kRankGap / 2),
                                       point(width, y + height + kRankGap / 2),
                                       colour(m_colours.band));
+            paintGrid(y - kRankGap / 2, y + height + kRankGap / 2);
             double top = y;
             for (std::size_t strip = i; strip < end; ++strip) {
                 const double strip_height = stripHeight(index, strips[strip]);

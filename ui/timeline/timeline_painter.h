@@ -38,6 +38,9 @@ private:
     [[nodiscard]] double stripHeight(std::size_t pane, const Strip& strip) const;
     [[nodiscard]] double gapAfter(std::size_t pane, std::size_t strip) const;
     [[nodiscard]] double contentHeight(std::size_t pane) const;
+    /// Times of the marks of the axis that are seen.
+    void findGrid();
+    void paintGrid(double top, double bottom);
     void paintAxis();
     void paintPane(std::size_t index, const PaneBox& box);
     void paintGutter(std::size_t pane, std::size_t strip, double top, double height,
@@ -71,6 +74,7 @@ private:
     std::size_t m_lines = 0;              ///< of the picture
     std::size_t m_used = 0;               ///< lines set so far
     std::vector<std::uint32_t> m_pixels;  ///< [lines, columns]
+    std::vector<double> m_grid;           ///< ns from the step's start
     std::optional<TimelineCanvas::Hover> m_hover;
 };
 

@@ -3,6 +3,9 @@
 
 #include <QComboBox>
 #include <QEvent>
+#include <QHeaderView>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QSignalBlocker>
 #include <QSplitter>
 #include <QTableView>
@@ -16,6 +19,12 @@
 
 namespace piper::ui {
 
+namespace {
+
+constexpr int kLeastPlots = 300;  ///< pixels of width
+
+}  // namespace
+
 ComparePage::ComparePage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_workbench(workbench) {
     auto* page = makePageLayout(this, QStringLiteral("Compare"));
@@ -24,13 +33,19 @@ ComparePage::ComparePage(Workbench& workbench, QWidget* parent)
     m_sentence->setObjectName(QStringLiteral("attribution"));
     m_sentence->setWordWrap(true);
     page->addWidget(m_sentence);
-    auto* split = new QSplitter(Qt::Horizontal, this);
-    m_plots = new ComparePlots(split);
-    m_table = makeTable(&m_model, split);
+    m_split = new QSplitter(Qt::Horizontal, this);
+    auto* scroll = new QScrollArea(m_split);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    m_plots = new ComparePlots(scroll);
+    scroll->setWidget(m_plots);
+    m_table = makeTable(&m_model, m_split);
     m_table->setObjectName(QStringLiteral("differences"));
-    split->setStretchFactor(0, 1);
-    split->setSizes({720, 700});
-    page->addWidget(split, 1);
+    m_split->setStretchFactor(0, 1);
+    page->addWidget(m_split, 1);
+    page->addStretch();  // what is left where there is nothing to compare
+    connect(m_split, &QSplitter::splitterMoved, this, [this] { m_shared_by_hand = true; });
     connect(&workbench.runs, &RunsViewModel::historyChanged, this, &ComparePage::takeHistory);
     connect(&workbench.pair, &PairViewModel::changed, this, &ComparePage::take);
     takeHistory();
@@ -87,8 +102,10 @@ void ComparePage::take() {
         m_model.setRuns({});
         m_plots->setRuns({});
         m_legend->clear();
+        m_split->hide();
         return;
     }
+    m_split->show();
     if (pair.second().run->kind == RunKind::Measured)
         m_b->setCurrentIndex(std::max(0, m_b->findData(text(pair.second().run->name))));
     QString sentence = attributionText(comparison->attribution);
@@ -100,6 +117,25 @@ void ComparePage::take() {
     m_table->resizeColumnsToContents();
     m_plots->setRuns(compared);
     showLegend();
+    shareWidth();
+}
+
+/// The table first: it holds the numbers.
+void ComparePage::shareWidth() {
+    if (m_shared_by_hand || m_model.rowCount() == 0) return;
+    const QHeaderView& header = *m_table->horizontalHeader();
+    int wanted = 2 * m_table->frameWidth() + m_table->verticalScrollBar()->sizeHint().width();
+    for (int column = 0; column < m_model.columnCount(); ++column)
+        wanted += std::max(static_cast<QAbstractItemView*>(m_table)->sizeHintForColumn(column),
+                           header.sectionSizeHint(column));
+    const int all = m_split->width() - m_split->handleWidth();
+    const int plots = std::max(kLeastPlots, std::min(all - wanted, all * 3 / 5));
+    m_split->setSizes({plots, all - plots});
+}
+
+void ComparePage::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    shareWidth();
 }
 
 void ComparePage::showLegend() {

@@ -8,6 +8,7 @@
 
 class QLabel;
 class QComboBox;
+class QSplitter;
 class QTableView;
 
 namespace piper::ui {
@@ -22,6 +23,7 @@ public:
 
 protected:
     void changeEvent(QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     QWidget* makeChoice();
@@ -29,6 +31,7 @@ private:
     void choose();
     void take();
     void showLegend();
+    void shareWidth();
 
     Workbench& m_workbench;
     ComparisonModel m_model;
@@ -36,8 +39,10 @@ private:
     QComboBox* m_b = nullptr;
     QLabel* m_legend = nullptr;
     QLabel* m_sentence = nullptr;
+    QSplitter* m_split = nullptr;
     ComparePlots* m_plots = nullptr;
     QTableView* m_table = nullptr;
+    bool m_shared_by_hand = false;  ///< the user moved the border
 };
 
 }  // namespace piper::ui

@@ -33,17 +33,31 @@ AxisUnit axisUnit(CompareTopic topic, double largest) {
     return rows[2].second;
 }
 
+constexpr int kLeastWidth = 280, kLeastHeight = 270;  ///< of a plot, pixels
+
 }  // namespace
 
-ComparePlots::ComparePlots(QWidget* parent) : QWidget(parent) {
-    auto* grid = new QGridLayout(this);
-    grid->setContentsMargins(0, 0, 0, 0);
-    grid->setSpacing(kSpacing);
+ComparePlots::ComparePlots(QWidget* parent) : QWidget(parent), m_grid(new QGridLayout(this)) {
+    m_grid->setContentsMargins(0, 0, 0, 0);
+    m_grid->setSpacing(kSpacing);
     for (std::size_t i = 0; i < m_plots.size(); ++i) {
         m_plots[i] = new GroupedBarsPlot(
             topicTitle(kPlotted[i]) + QStringLiteral(", ") + topicScope(kPlotted[i]), this);
-        grid->addWidget(m_plots[i], static_cast<int>(i / 2), static_cast<int>(i % 2));
+        m_plots[i]->setMinimumHeight(kLeastHeight);
     }
+    place(2);
+}
+
+void ComparePlots::place(int columns) {
+    if (columns == m_columns) return;
+    m_columns = columns;
+    for (std::size_t i = 0; i < m_plots.size(); ++i)
+        m_grid->addWidget(m_plots[i], static_cast<int>(i) / columns, static_cast<int>(i) % columns);
+}
+
+void ComparePlots::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    place(width() < 2 * kLeastWidth ? 1 : 2);
 }
 
 void ComparePlots::setRuns(const ComparedRuns& runs) {
