@@ -87,10 +87,11 @@ private:
         m_receives.push_back({std::move(transfer), number});
         return {};
     }
+    /// What to wait for: any message to come; when all are here, one send after the other.
     [[nodiscard]] std::vector<PendingTransfer*> underWay() const {
         std::vector<PendingTransfer*> out;
         for (const Incoming& incoming : m_receives) out.push_back(incoming.transfer.get());
-        for (const auto& send : m_sends) out.push_back(send.get());
+        if (out.empty() && !m_sends.empty()) out.push_back(m_sends.front().get());
         return out;
     }
     Status run(ExchangeScript::Step& step) {

@@ -5,8 +5,11 @@
 // GROUP_LIMIT: switch groups (of four nodes) that a token may reach, 0: any; rack_dedup's racks. An
 // algorithm may end in /N, at most N messages of a hop that come at once; "auto" of pairs is what
 // the cost formulas choose for the machine. Rank 0 prints "algorithm,bytes a pair,microseconds" of
-// simulated time; results are checked where PIPER_SIMULATED_CHECK is set.
+// simulated time; results are checked where PIPER_SIMULATED_CHECK is set. Ranks are threads of one
+// process: where blocks are not checked all ranks use the same memory, and what it holds is
+// garbage.
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -35,19 +38,55 @@ std::vector<std::string> split(const std::string& list) {
     return out;
 }
 
-/// Simulated seconds from a common start to the end of the slowest rank: a barrier would let ranks
-/// go one after the other.
+/// Simulated seconds from a common start to the end of the slowest rank: a barrier of messages
+/// would let ranks go one after the other.
 template <class Run>
-Result<double> timed(Communicator& world, const Run& run) {
-    double start = MPI_Wtime();
-    PIPER_TRY(world.allReduceMax(std::span(&start, 1)));
-    start += 1e-3;
-    simgrid::s4u::this_actor::sleep_until(start);
+Result<double> timed(const Communicator& world, const Run& run) {
+    static const simgrid::s4u::BarrierPtr barrier =
+        simgrid::s4u::Barrier::create(static_cast<unsigned>(world.size()));
+    static std::vector<double> seconds(at(world.size()));
+    barrier->wait();
+    const double start = MPI_Wtime();
     PIPER_TRY(run());
-    double seconds = MPI_Wtime() - start;
-    PIPER_TRY(world.allReduceMax(std::span(&seconds, 1)));
-    return seconds;
+    seconds[at(world.rank())] = MPI_Wtime() - start;
+    barrier->wait();
+    return *std::ranges::max_element(seconds);
 }
+
+/// Memory of one rank; folded, every rank has the same bytes, so that of a cluster's memory only
+/// one rank's is ever touched.
+class SimulatedMemory final : public MemorySource {
+public:
+    /// What is reserved from now on.
+    void fold(bool on) { m_fold = on; }
+
+    Result<void*> reserve(std::int64_t bytes) override {
+        if (!m_fold) return hostMemory().reserve(bytes);
+        const std::span<std::byte> shared = sharedBytes();
+        const std::int64_t begin = m_used;
+        m_used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        if (at(m_used) > shared.size())
+            return fail(ErrorCode::External, "a rank needs {} bytes of {}", m_used, shared.size());
+        return shared.data() + begin;
+    }
+    void release(void* data, std::int64_t bytes) override {
+        const std::span<std::byte> shared = sharedBytes();
+        const auto* byte = static_cast<const std::byte*>(data);
+        if (byte < shared.data() || byte >= shared.data() + shared.size())
+            hostMemory().release(data, bytes);
+    }
+
+private:
+    static constexpr std::int64_t kBytes = std::int64_t{1} << 36, kAlignment = 64;
+    static std::span<std::byte> sharedBytes() {
+        static void* const data = ::mmap(nullptr, at(kBytes), PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (data == MAP_FAILED) return {};
+        return {static_cast<std::byte*>(data), at(kBytes)};
+    }
+    bool m_fold = false;
+    std::int64_t m_used = 0;
+};
 
 void report(const Communicator& world, const std::string& name, std::int64_t bytes,
             double seconds) {
@@ -105,7 +144,12 @@ Result<AllToAllAlgorithm> chosen(const Communicator& world, std::int64_t bytes) 
 
 Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
     const std::int64_t size = world.size();
-    std::vector<std::byte> send(at(size * bytes)), recv(at(size * bytes));
+    SimulatedMemory memory;
+    memory.fold(!checks());
+    TaggedAllocator allocator(memory);
+    PIPER_ASSIGN(Buffer outgoing, allocator.allocate(MemoryTerm::Other, size * bytes));
+    PIPER_ASSIGN(Buffer incoming, allocator.allocate(MemoryTerm::Other, size * bytes));
+    const std::span<std::byte> send = outgoing.as<std::byte>(), recv = incoming.as<std::byte>();
     if (checks())
         for (std::int64_t to = 0; to < size; ++to)
             std::fill_n(send.begin() + to * bytes, bytes, pattern(world.rank(), to));
@@ -119,7 +163,6 @@ Status pairs(Communicator& world, std::int64_t bytes, const std::string& name) {
                          return {};
                      }));
     } else {
-        TaggedAllocator allocator;
         const Entry wanted = entry(name);
         PIPER_ASSIGN(auto algorithm, parseEnum<AllToAllAlgorithm>(wanted.algorithm, "algorithm"));
         if (algorithm == AllToAllAlgorithm::Auto) {
@@ -192,8 +235,13 @@ Status moe(Communicator& world, const Moe& moe, std::int64_t bytes, const std::s
     const std::int64_t tokens = std::max<std::int64_t>(1, world.size() * bytes / (row * moe.topk));
     const std::vector<std::int32_t> places = route(world, moe, tokens);
     const std::vector<float> weights(places.size(), 0.5F);
-    std::vector<float> x(at(tokens * hidden), static_cast<float>(world.rank())), out(x.size());
-    TaggedAllocator allocator;
+    SimulatedMemory memory;
+    TaggedAllocator allocator(memory);
+    memory.fold(!checks());
+    PIPER_ASSIGN(Buffer held_x, allocator.allocateFloats(MemoryTerm::Other, tokens * hidden));
+    PIPER_ASSIGN(Buffer held_out, allocator.allocateFloats(MemoryTerm::Other, tokens * hidden));
+    const Matrix x = held_x.matrix(tokens, hidden), out = held_out.matrix(tokens, hidden);
+    if (checks()) std::fill_n(x.data, tokens * hidden, static_cast<float>(world.rank()));
     TokenExchangeOptions options;
     const Entry wanted = entry(name);
     PIPER_ASSIGN(options.algorithm, parseEnum<TokenAlgorithm>(wanted.algorithm, "algorithm"));
@@ -202,21 +250,23 @@ Status moe(Communicator& world, const Moe& moe, std::int64_t bytes, const std::s
     options.local_experts = moe.experts / world.size();
     for (const std::int64_t node : world.nodes()) options.racks.push_back(node / kSwitchNodes);
     PIPER_ASSIGN(auto exchange, makeTokenExchange(world, allocator, options));
-    PIPER_ASSIGN(
-        const double seconds, timed(world, [&]() -> Status {
-            const TokenRouting routing{tokens, moe.topk, places, weights};
-            PIPER_ASSIGN(auto routes, exchange->route(std::span(&routing, 1)));
-            RoutedTokens& routed = *routes.front();
-            std::vector<float> rows(at(routed.rows() * hidden));
-            const Matrix y(rows.data(), routed.rows(), hidden);
-            PIPER_ASSIGN(auto there, exchange->dispatch(routed, {x.data(), tokens, hidden}, y));
-            PIPER_TRY(there->wait());
-            PIPER_ASSIGN(auto back, exchange->combine(routed, y, {out.data(), tokens, hidden},
-                                                      Store::Overwrite));
-            return back->wait();
-        }));
+    memory.fold(false);  // what the ranks tell each other of the tokens
+    PIPER_ASSIGN(const double seconds, timed(world, [&]() -> Status {
+                     const TokenRouting routing{tokens, moe.topk, places, weights};
+                     PIPER_ASSIGN(auto routes, exchange->route(std::span(&routing, 1)));
+                     RoutedTokens& routed = *routes.front();
+                     memory.fold(!checks());
+                     PIPER_ASSIGN(Buffer rows, allocator.allocateFloats(MemoryTerm::Other,
+                                                                        routed.rows() * hidden));
+                     const Matrix y = rows.matrix(routed.rows(), hidden);
+                     PIPER_ASSIGN(auto there, exchange->dispatch(routed, x, y));
+                     PIPER_TRY(there->wait());
+                     PIPER_ASSIGN(auto back, exchange->combine(routed, y, out, Store::Overwrite));
+                     return back->wait();
+                 }));
     const float expected = static_cast<float>(world.rank() * moe.topk) * 0.5F;
-    if (checks() && std::ranges::any_of(out, [&](float v) { return v != expected; }))
+    if (checks() &&
+        std::any_of(out.data, out.data + tokens * hidden, [&](float v) { return v != expected; }))
         return fail(ErrorCode::External, "{}: a combined element is not {}", name, expected);
     report(world, name, bytes, seconds);
     return {};
