@@ -55,7 +55,8 @@ ExchangeCost costOf(AllToAllAlgorithm algorithm, const ExchangeSetting& s, std::
     out.hops = hopsOf(algorithm);
     out.node_bytes = local * bytes * rows.between_nodes;
     out.local_bytes = bytes * rows.inside_nodes;
-    out.copied_bytes = copiesOf(out.hops) * bytes * rows.between_nodes;
+    out.copied_bytes =
+        copiedBytes(algorithm, bytes * rows.between_nodes, bytes * rows.inside_nodes, local);
     // A pair of nodes passes one rank.
     if (algorithm == AllToAllAlgorithm::NodePair && nodes > 1.0)
         out.copied_bytes *= local * carried / (nodes - 1.0);
@@ -152,6 +153,13 @@ std::int64_t hopsOf(AllToAllAlgorithm algorithm) {
         default:
             return 1;
     }
+}
+
+double copiedBytes(AllToAllAlgorithm algorithm, double between, double inside, double local) {
+    if (algorithm == AllToAllAlgorithm::Node || algorithm == AllToAllAlgorithm::Rail)
+        return between * (1.0 + 1.0 / local) + 2.0 * inside;
+    const std::int64_t hops = hopsOf(algorithm);
+    return hops > 1 ? asDouble(hops + 1) * between : 0.0;
 }
 
 std::string ExchangeCost::limit(const std::string& node) const {

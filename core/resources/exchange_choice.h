@@ -42,12 +42,15 @@ struct ExchangeCost {
     [[nodiscard]] std::string limit(const std::string& node = "a node") const;
 };
 
-/// Hops of a row that goes furthest, and how often the rows are copied on the way beside what every
-/// algorithm does: each station of several packs, the last one unpacks.
+/// Hops of a row that goes furthest.
 [[nodiscard]] std::int64_t hopsOf(AllToAllAlgorithm algorithm);
-[[nodiscard]] inline double copiesOf(std::int64_t hops) {
-    return hops > 1 ? static_cast<double>(hops + 1) : 0.0;
-}
+
+/// Bytes that a rank of a node with `local` ranks copies on the way, beside what every algorithm
+/// does, when it sends so many to other nodes and inside its node: each station of several packs,
+/// the last one unpacks. Under node and rail rows that stay on the node are packed too, and one of
+/// `local` rows that cross is not handed on. Source: docs/alltoall.md, "Cost".
+[[nodiscard]] double copiedBytes(AllToAllAlgorithm algorithm, double between, double inside,
+                                 double local);
 
 /// What an exchange is, as a measured point names it.
 struct ExchangeSetting {

@@ -38,6 +38,9 @@ public:
             most = std::max(most, static_cast<double>(n));
         };
         const Ways ways = waysOf(algorithm);
+        const AllToAllAlgorithm way = algorithm == TokenAlgorithm::NodeDedup
+                                          ? AllToAllAlgorithm::NodeDedup
+                                          : wayOf(algorithm);
         for (std::size_t rank = 0; rank < m_nodes.size(); ++rank) {
             const ExchangeTraffic &there = ways.there[rank], &back = ways.back[rank];
             auto& [sent, received] = by_node[m_nodes[rank]];
@@ -47,9 +50,14 @@ public:
                 out.cost.inside_messages = asDouble(there.messages - there.inter_node_messages +
                                                     back.messages - back.inter_node_messages);
             raise(out.cost.rank_messages, there.messages + back.messages);
-            raise(out.cost.local_bytes,
-                  there.bytes - there.inter_node_bytes + back.bytes - back.inter_node_bytes);
-            raise(out.cost.copied_bytes, there.inter_node_bytes + back.inter_node_bytes);
+            const std::int64_t between = there.inter_node_bytes + back.inter_node_bytes;
+            const std::int64_t inside = there.bytes + back.bytes - between;
+            const double mates = asDouble(
+                std::ssize(m_topology.members(m_topology.node(static_cast<std::int64_t>(rank)))));
+            raise(out.cost.local_bytes, inside);
+            out.cost.copied_bytes =
+                std::max(out.cost.copied_bytes,
+                         copiedBytes(way, asDouble(between), asDouble(inside), mates));
         }
         // What a node sends on the way there it receives on the way back.
         for (const auto& [node, bytes] : by_node) {
@@ -58,8 +66,7 @@ public:
             raise(out.cost.node_bytes, busier);
         }
         out.cost.exchanges = 2.0;
-        out.cost.hops = algorithm == TokenAlgorithm::NodeDedup ? 2 : hopsOf(wayOf(algorithm));
-        out.cost.copied_bytes *= copiesOf(out.cost.hops);
+        out.cost.hops = hopsOf(way);
         out.cost.price(m_links);
         return out;
     }

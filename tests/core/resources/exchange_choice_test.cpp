@@ -132,6 +132,17 @@ TEST(PairsChoice, ManySmallMessagesAreJoinedAndLargeOnesGoStraight) {
     EXPECT_EQ(pairsChoice(8, 8, 64, links).algorithm, AllToAllAlgorithm::Flat);
 }
 
+TEST(PairsChoice, CopiesAreThoseOfEachStation) {
+    // 2 nodes of 2 ranks, a byte a pair. Node: 2 packed for the other node; of the 2 that come one
+    // is unpacked, the other packed with the mate's own; the mate's 2 unpacked.
+    EXPECT_DOUBLE_EQ(copiedBytes(AllToAllAlgorithm::Node, 2, 2, 2), 2 + 1 + 2 + 2);
+    // Rail: 2 packed for the mate, whose 2 come; 1 of these and the own one packed across; the
+    // mate's own and 2 from there unpacked.
+    EXPECT_DOUBLE_EQ(copiedBytes(AllToAllAlgorithm::Rail, 2, 2, 2), 2 + 2 + 1 + 2);
+    EXPECT_DOUBLE_EQ(copiedBytes(AllToAllAlgorithm::Flat, 2, 1, 2), 0.0);
+    EXPECT_DOUBLE_EQ(copiedBytes(AllToAllAlgorithm::NodePair, 2, 3, 2), 8.0);
+}
+
 /// ep 8 of our worker on two nodes of four.
 Plan ownPlan() {
     Plan plan = test::smallPlan({.ep = 8, .dp = 8});
