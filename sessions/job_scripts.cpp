@@ -13,9 +13,21 @@ namespace piper {
 namespace {
 
 /// up PID: does the process live? One that has ended and waits for its parent does not.
-constexpr const char* kUp =
-    "up() { kill -s 0 \"$1\" 2>/dev/null && ! grep -q '^State:.Z' \"/proc/$1/status\" 2>/dev/null; "
-    "}\n";
+/// rd FILE: v is its text, each line end a blank; nothing where there is none. Both start no
+/// process: scripts that watch do this many times a second on a log-in node.
+constexpr const char* kShellFunctions = R"sh(
+up() {
+  kill -s 0 "$1" 2>/dev/null || return 1
+  while read -r _k _l; do
+    case $_k in State:) case $_l in Z*) return 1 ;; esac; return 0 ;; esac
+  done 2>/dev/null < "/proc/$1/status"
+  return 0
+}
+rd() {
+  v=
+  while IFS= read -r _l || [ -n "$_l" ]; do v="$v$_l "; done 2>/dev/null < "$1"
+}
+)sh";
 
 /// A pattern that pgrep finds in the command line of mpirun, srun and every rank of this job, as a
 /// shell word whose own text does not match it.
@@ -63,13 +75,13 @@ std::string cancelScript(const std::string& directory, const JobRecord& record) 
                begin + std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
     const std::string steps =
         record.launcher == "srun" ? cancelSlurmSteps(stepName(directory)) : std::string();
-    return kUp + cd + begin + "bad=0\n" + steps +
+    return kShellFunctions + cd + begin + "bad=0\n" + steps +
            fmt::format(
                "p={0}\n"
                // The script outlives the ranks by the moment in which it writes how they ended.
                "alive() {{\n"
                "  pgrep -f -- \"$p\" >/dev/null && return 0\n"
-               "  [ ! -f {1} ] && [ -f {2} ] && up \"$(cat {2})\"\n"
+               "  [ ! -f {1} ] && [ -f {2} ] && rd {2} && up \"${{v%% *}}\"\n"
                "}}\n"
                "i=0\n"
                "while [ ! -f {2} ] && [ ! -f {1} ] && [ $i -lt 40 ]; do sleep 0.05; i=$((i+1)); "
@@ -88,7 +100,7 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
     const std::string alive =
         record.slurm_job.empty()
             ? fmt::format(
-                  "  a=1; if [ -f {0} ]; then up \"$(cat {0})\" || a=0\n"
+                  "  a=1; if [ -f {0} ]; then rd {0}; up \"${{v%% *}}\" || a=0\n"
                   "  elif [ $n -gt 40 ]; then a=0; fi\n",
                   kLauncherPidFile)
             : fmt::format(
@@ -98,13 +110,13 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
                   shellQuote(record.slurm_job));
     const std::string functions =
         record.slurm_job.empty() ? std::string() : std::string(slurmFunctions());
-    return kUp + functions +
+    return kShellFunctions + functions +
            fmt::format(
                "cd {} || exit 4\nn=0; next=0; last=; a=1; q=; w=; b=\n"
                "while :; do\n"
-               "  e=$(cat {} 2>/dev/null); s=$(cat {} 2>/dev/null | tr '\\n' ' ')\n"
+               "  rd {}; e=$v; rd {}; s=$v\n"
                "  c=0; [ ! -f {} ] || c=1\n{}"
-               "  [ $a -eq 1 ] || e=$(cat {} 2>/dev/null)\n"  // it may have ended since we looked
+               "  [ $a -eq 1 ] || {{ rd {}; e=$v; }}\n"  // it may have ended since we looked
                "  t=\"S $s\nE $e\nA $a\nC $c\nQ $q\nP $w\nB $b\"\n"
                "  if [ \"$t\" != \"$last\" ]; then printf '%s\\n.\\n' \"$t\"; last=$t\n"
                "  elif [ $((n % 40)) -eq 0 ]; then echo .; fi\n"
@@ -115,12 +127,12 @@ std::string watchScript(const std::string& directory, const JobRecord& record) {
 }
 
 std::string listScript(const std::string& jobs_root) {
-    return kUp + std::string(slurmFunctions()) +
+    return kShellFunctions + std::string(slurmFunctions()) +
            fmt::format(
                "cd {0} 2>/dev/null || exit 0\nall=\n"
                "for d in *; do\n"
                "  [ -f \"$d/{1}\" ] && cd \"./$d\" || continue\n"
-               "  e=$(cat {2} 2>/dev/null); s=$(cat {3} 2>/dev/null | tr '\\n' ' ')\n"
+               "  rd {2}; e=$v; rd {3}; s=$v\n"
                "  c=0; [ ! -f {4} ] || c=1\n"
                "  j=$(sed -n 's/.*\"slurm_job\": \"\\([0-9_]*\\)\".*/\\1/p' {5} 2>/dev/null)\n"
                "  a=1; q=; w=; b=\n"
@@ -131,10 +143,10 @@ std::string listScript(const std::string& jobs_root) {
                "  if [ -n \"$e\" ]; then :\n"
                "  elif [ -n \"$j\" ]; then\n"
                "    if [ -s {6} ]; then a=0; else look \"$j\"; [ $a -eq 1 ] || ended \"$j\"; fi\n"
-               "  elif [ -f {7} ]; then up \"$(cat {7})\" || a=0\n"
+               "  elif [ -f {7} ]; then rd {7}; up \"${{v%% *}}\" || a=0\n"
                "  elif [ -n \"$q\" ]; then :\n"
                "  elif [ -n \"$(find {1} -mmin +1 2>/dev/null)\" ]; then a=0; fi\n"
-               "  [ $a -eq 1 ] || e=$(cat {2} 2>/dev/null)\n"
+               "  [ $a -eq 1 ] || {{ rd {2}; e=$v; }}\n"
                "  printf 'N %s\\nS %s\\nE %s\\nA %s\\nC %s\\nQ %s\\nP %s\\nB %s\\n' "
                "\"$d\" \"$s\" \"$e\" $a $c \"$q\" \"$w\" \"$b\"\n"
                "  case $a:$c:$e in *:1:* | 1:0: | *:0:0*) ;; *)\n"

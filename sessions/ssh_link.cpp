@@ -22,13 +22,11 @@
 namespace piper {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// A peer that acknowledges nothing for so long is gone.
 constexpr int kDeadAfterSeconds = 30;
-constexpr int kMostUnanswered = 2;
 /// Packets of a waiting channel may have been read by another thread: look again after this.
 constexpr int kLookAgainMs = 25;
+constexpr std::chrono::milliseconds kWatchEvery{500};
 
 /// Ciphers that processors have instructions for come first; all are OpenSSH's own defaults.
 constexpr const char* kCiphers =
@@ -85,9 +83,14 @@ Status logIn(ssh_session session, const SshHostConfig& host, SshPrompter* prompt
     return authenticate(session, host, prompter);
 }
 
+struct Hop {
+    SshSession session;
+    Descriptor socket;  ///< another one of the session's
+};
+
 /// Connects and logs in to one hop, through the one before it when there is one.
-Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPrompter* prompter,
-                           const std::stop_token& stop) {
+Result<Hop> openHop(const SshHostConfig& host, SshTunnel* through, SshPrompter* prompter,
+                    const std::stop_token& stop) {
     SshSession session(ssh_new());
     if (session == nullptr) return fail(ErrorCode::External, "libssh cannot make a session");
     PIPER_TRY(setOptions(session.get(), host));
@@ -105,7 +108,7 @@ Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPro
     }
     // libssh waits for its peer without asking us: it finds the connection ended instead.
     // It closes its own descriptor on a fault: ours says which connection is meant.
-    const Descriptor ours(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    Descriptor ours(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
     if (ours.get() < 0) {
         const int reason = errno;
         ::close(socket);
@@ -121,7 +124,7 @@ Result<SshSession> openHop(const SshHostConfig& host, SshTunnel* through, SshPro
     if (stop.stop_requested())
         return fail(ErrorCode::Cancelled, "connecting to {} was stopped", host.address());
     if (!status.ok()) return status.error();
-    return session;
+    return Hop{std::move(session), std::move(ours)};
 }
 
 void ignoreBrokenPipes() {
@@ -141,24 +144,29 @@ Result<std::shared_ptr<SshLink>> SshLink::open(const std::vector<SshHostConfig>&
     link->m_target = route.back();
     for (std::size_t i = 0; i < route.size(); ++i) {
         SshTunnel* through = i == 0 ? nullptr : link->m_tunnels.back().get();
-        PIPER_ASSIGN(SshSession session, openHop(route[i], through, prompter, stop));
+        PIPER_ASSIGN(Hop hop, openHop(route[i], through, prompter, stop));
         if (i + 1 == route.size()) {
-            link->m_session = std::move(session);
+            link->m_session = std::move(hop.session);
+            link->m_socket.emplace(std::move(hop.socket));
             break;
         }
-        PIPER_ASSIGN(auto tunnel,
-                     SshTunnel::open(std::move(session), route[i].address(), route[i + 1].host_name,
-                                     route[i + 1].port, route[i].alive_interval_seconds));
+        PIPER_ASSIGN(auto tunnel, SshTunnel::open(std::move(hop.session), route[i].address(),
+                                                  route[i + 1].host_name, route[i + 1].port,
+                                                  route[i].alive_interval_seconds));
         link->m_tunnels.push_back(std::move(tunnel));
     }
     link->m_keeper =
         std::jthread([self = link.get()](const std::stop_token& stop) { self->keepAlive(stop); });
+    link->m_watcher =
+        std::jthread([self = link.get()](const std::stop_token& stop) { self->endSilence(stop); });
     return link;
 }
 
 SshLink::~SshLink() {
     m_keeper.request_stop();
     if (m_keeper.joinable()) m_keeper.join();
+    m_watcher.request_stop();
+    if (m_watcher.joinable()) m_watcher.join();
     m_session.reset();
     while (!m_tunnels.empty()) m_tunnels.pop_back();
 }
@@ -178,7 +186,25 @@ void SshLink::wait(Lock& lock, int timeout_ms) {
     m_changed.notify_all();
 }
 
+bool SshLink::isSilent() const {
+    // A little less than the timeout: libssh's own waiting ends with it.
+    const auto patience =
+        std::chrono::milliseconds(900 * std::max(1, m_target.connect_timeout_seconds));
+    if (m_mutex.heldFor() < patience) return false;
+    if (!m_tunnels.empty()) return m_tunnels.back()->silentFor() >= patience;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(m_socket->get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           std::chrono::milliseconds(info.tcpi_last_data_recv) >= patience;
+}
+
+void SshLink::giveUp() const {
+    m_dead = true;
+    ::shutdown(m_socket->get(), SHUT_RDWR);
+}
+
 bool SshLink::alive() const {
+    if (isSilent()) giveUp();
     return !m_dead && ssh_is_connected(m_session.get()) != 0;
 }
 
@@ -188,28 +214,26 @@ Error SshLink::lost() const {
                        : sshErrorText(m_session.get()));
 }
 
-void SshLink::cut() {
-    const Lock held = lock();
-    m_dead = true;
-    ::shutdown(ssh_get_fd(m_session.get()), SHUT_RDWR);
-    m_changed.notify_all();
-}
-
 void SshLink::keepAlive(const std::stop_token& stop) {
     const int every = m_target.alive_interval_seconds;
     if (every <= 0) return;
-    int unanswered = 0;
     Lock held = lock();
     while (!stop.stop_requested()) {
         m_stopping.wait_for(held, stop, std::chrono::seconds(every), [] { return false; });
         if (stop.stop_requested() || !alive()) return;
-        // libssh tells no refusal from an answer; one that took the whole timeout was none.
-        const Clock::time_point asked = Clock::now();
+        // A refusal is an answer; without any, the host is silent.
         ssh_send_keepalive(m_session.get());
-        const double waited = std::chrono::duration<double>(Clock::now() - asked).count();
-        unanswered = waited > 0.9 * m_target.connect_timeout_seconds ? unanswered + 1 : 0;
-        if (unanswered >= kMostUnanswered) m_dead = true;
-        m_changed.notify_all();
+        if (!alive()) m_changed.notify_all();
+    }
+}
+
+void SshLink::endSilence(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock held(mutex);
+    std::condition_variable_any wake;
+    while (!stop.stop_requested()) {
+        wake.wait_for(held, stop, kWatchEvery, [] { return false; });
+        if (isSilent()) giveUp();
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "sessions/display_text.h"
 
@@ -158,13 +159,22 @@ Error Sftp::fault(std::string_view what, const std::string& path) const {
     return error;
 }
 
+Result<std::int64_t> Sftp::sizeOf(const sftp_attributes_struct& attributes,
+                                  std::string_view path) const {
+    if (std::in_range<std::int64_t>(attributes.size))
+        return static_cast<std::int64_t>(attributes.size);
+    Error error = fail(ErrorCode::External, "the host says that it has {} bytes: no file has",
+                       attributes.size);
+    error.where = m_link->target().alias + ":" + displayLine(path);
+    return error;
+}
+
 Result<std::int64_t> Sftp::size(const std::string& path) {
     const SshLink::Lock held = m_link->lock();
-    sftp_attributes attributes = sftp_stat(m_sftp, path.c_str());
+    const std::unique_ptr<sftp_attributes_struct, decltype(&sftp_attributes_free)> attributes(
+        sftp_stat(m_sftp, path.c_str()), sftp_attributes_free);
     if (attributes == nullptr) return fault("read", path);
-    const auto size = static_cast<std::int64_t>(attributes->size);
-    sftp_attributes_free(attributes);
-    return size;
+    return sizeOf(*attributes, path);
 }
 
 Result<std::vector<RemoteFile>> Sftp::list(const std::string& path) {
@@ -175,9 +185,11 @@ Result<std::vector<RemoteFile>> Sftp::list(const std::string& path) {
     Status status;
     while (sftp_attributes entry = sftp_readdir(m_sftp, directory)) {
         const std::string name = entry->name != nullptr ? entry->name : "";
-        RemoteFile file{name, static_cast<std::int64_t>(entry->size),
-                        entry->type == SSH_FILEXFER_TYPE_DIRECTORY};
+        const bool is_directory = entry->type == SSH_FILEXFER_TYPE_DIRECTORY;
+        const Result<std::int64_t> size =
+            is_directory ? Result<std::int64_t>(0) : sizeOf(*entry, path + "/" + name);
         sftp_attributes_free(entry);
+        if (!size.ok()) status = size.error();
         if (name == "." || name == "..") continue;
         if (!isPlainFileName(name))
             status = fail(ErrorCode::External,
@@ -188,8 +200,7 @@ Result<std::vector<RemoteFile>> Sftp::list(const std::string& path) {
             status = fail(ErrorCode::External, "{} lists more than {} files in one directory",
                           m_link->target().address(), kMostFiles);
         if (!status.ok()) break;
-        if (file.is_directory) file.size_bytes = 0;
-        files.push_back(std::move(file));
+        files.push_back({name, *size, is_directory});
     }
     const bool whole = sftp_dir_eof(directory) != 0;
     sftp_closedir(directory);

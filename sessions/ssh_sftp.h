@@ -39,6 +39,9 @@ public:
 
 private:
     explicit Sftp(std::shared_ptr<SshLink> link) : m_link(std::move(link)) {}
+    /// Errors: External for what no file's size can be.
+    [[nodiscard]] Result<std::int64_t> sizeOf(const sftp_attributes_struct& attributes,
+                                              std::string_view path) const;
     [[nodiscard]] Error fault(std::string_view what, const std::string& path) const;
 
     std::shared_ptr<SshLink> m_link;

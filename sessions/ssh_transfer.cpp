@@ -152,6 +152,23 @@ Result<std::string> receive(Sftp& sftp, const std::string& remote,
     return hash.take();
 }
 
+/// Errors: Io when the disk here has no room for what is to come: a host may say any size.
+Status checkRoom(const std::filesystem::path& part, std::int64_t total) {
+    std::error_code unknown;
+    const auto disk =
+        std::filesystem::space(part.parent_path().empty() ? "." : part.parent_path(), unknown);
+    if (unknown) return {};
+    const std::uintmax_t here = std::filesystem::file_size(part, unknown);
+    const std::uintmax_t lacking = static_cast<std::uintmax_t>(total) - (unknown ? 0 : here);
+    if ((!unknown && here >= static_cast<std::uintmax_t>(total)) || lacking <= disk.available)
+        return {};
+    Error error = fail(ErrorCode::Io, "{} bytes are to come, and the disk here has {} left",
+                       lacking, disk.available);
+    error.where = part.string();
+    error.hint = "make room, or collect into a file on another disk";
+    return error;
+}
+
 Result<std::string> finishHash(SshExec& exec) {
     std::string output, error;
     for (bool going = true; going;) {
@@ -169,6 +186,7 @@ Status fetchFile(const std::shared_ptr<SshLink>& link, const std::string& remote
     PIPER_ASSIGN(const auto sftp, Sftp::open(link));
     for (int attempt = 0;; ++attempt) {
         PIPER_ASSIGN(const std::int64_t total, sftp->size(remote));
+        PIPER_TRY(checkRoom(part, total));
         // The host reads and hashes the file while it comes over.
         PIPER_ASSIGN(const auto hashing, SshExec::start(link, hashScript(remote, total)));
         PIPER_ASSIGN(const std::string came, receive(*sftp, remote, part, total, progress, stop));

@@ -16,7 +16,8 @@ namespace piper {
 
 /// Fetches into "LOCAL.part", from where an earlier try ended, checks the SHA-256 of the whole with
 /// the host and renames. A file that grows meanwhile gives what it held at the start.
-/// Errors: External when the check fails twice: the file changes, or the way is bad.
+/// Errors: External when the check fails twice: the file changes, or the way is bad; Io when it
+/// does not fit on the disk here.
 Status fetchFile(const std::shared_ptr<SshLink>& link, const std::string& remote,
                  const std::filesystem::path& local, const TransferProgress& progress,
                  const std::stop_token& stop);

@@ -67,6 +67,7 @@ bool SshTunnel::fromChannel(std::string& pending) {
         const int n =
             ssh_channel_read_nonblocking(m_channel.get(), buffer.data(), buffer.size(), 0);
         if (n > 0) {
+            m_heard = Clock::now().time_since_epoch().count();
             pending.append(buffer.data(), static_cast<std::size_t>(n));
             continue;
         }
@@ -101,7 +102,6 @@ bool SshTunnel::toChannel() {
 }
 
 void SshTunnel::forward(const std::stop_token& stop) {
-    using Clock = std::chrono::steady_clock;
     std::string pending;
     Clock::time_point last_alive = Clock::now();
     while (!stop.stop_requested() && ssh_is_connected(m_session.get()) != 0) {

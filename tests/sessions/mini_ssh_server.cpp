@@ -38,6 +38,16 @@ ssh_message nextMessage(ssh_session session, const std::stop_token& stop) {
     return nullptr;
 }
 
+/// Null when it tries another way. libssh's newer interface answers from inside its own loop.
+const char* passwordOf(ssh_message message) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return ssh_message_subtype(message) == SSH_AUTH_METHOD_PASSWORD
+               ? ssh_message_auth_password(message)
+               : nullptr;
+#pragma GCC diagnostic pop
+}
+
 void askRound(ssh_message message, const MiniSshServer::Round& round) {
     std::vector<const char*> questions;
     std::string echo;
@@ -111,6 +121,11 @@ bool MiniSshServer::logIn(ssh_session session, const std::stop_token& stop) cons
         bool in = false;
         if (ssh_message_type(message) != SSH_REQUEST_AUTH) {
             ssh_message_reply_default(message);
+        } else if (!m_behaviour.password.empty()) {
+            const char* given = passwordOf(message);
+            in = given != nullptr && m_behaviour.password == given;
+            ssh_message_auth_set_methods(message, SSH_AUTH_METHOD_PASSWORD);
+            if (!in) ssh_message_reply_default(message);
         } else if (m_behaviour.rounds.empty()) {
             in = true;
         } else if (ssh_message_subtype(message) != SSH_AUTH_METHOD_INTERACTIVE) {

@@ -25,6 +25,7 @@ public:
         /// Answers a command; by default it runs in a shell here.
         std::function<void(ssh_channel, const std::string& command)> exec;
         std::function<void(ssh_channel)> sftp;
+        std::string password{};  ///< takes this one, and nothing else
     };
 
     MiniSshServer(const std::filesystem::path& directory, Behaviour behaviour);

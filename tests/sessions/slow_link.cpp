@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <limits>
 #include <string>
 
 namespace piper::test {
@@ -36,13 +37,14 @@ public:
         return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kLookMs));
     }
 
-    void read(Clock::time_point now) {
+    /// Whether anything had come.
+    bool read(Clock::time_point now) {
         std::array<char, 16384> buffer;
         const ssize_t n = ::recv(m_from, buffer.data(), buffer.size(), MSG_DONTWAIT);
-        if (n < 0) return;
+        if (n < 0) return false;
         if (n == 0) {
             m_open = false;
-            return;
+            return false;
         }
         // A piece takes its time on the link after the one before it.
         m_free = std::max(m_free, now) +
@@ -50,6 +52,7 @@ public:
                      std::chrono::duration<double>(static_cast<double>(n) / m_rate));
         m_queue.push_back({m_free + m_one_way, {buffer.data(), static_cast<std::size_t>(n)}});
         m_bytes += static_cast<std::size_t>(n);
+        return true;
     }
 
     /// Passes on what is due; how many bytes. Ends when nobody takes them.
@@ -99,6 +102,14 @@ SlowLink::SlowLink(int server_port, double bytes_per_second, std::chrono::millis
     m_accepting = std::jthread([this](const std::stop_token& stop) { accept(stop); });
 }
 
+SlowLink::SlowLink(int server_port)
+    : SlowLink(server_port, std::numeric_limits<double>::infinity(), {}) {}
+
+void SlowLink::breakBefore(std::int64_t piece, Break how) {
+    m_break = how;
+    m_break_before = piece;
+}
+
 SlowLink::~SlowLink() {
     m_accepting.request_stop();
     m_accepting.join();
@@ -123,6 +134,12 @@ void SlowLink::accept(const std::stop_token& stop) {
     m_connections.clear();
 }
 
+void SlowLink::holdSilent(int client, const std::stop_token& stop) {
+    pollfd closed{client, POLLRDHUP, 0};
+    while (!stop.stop_requested() && ::poll(&closed, 1, kLookMs) == 0) {
+    }
+}
+
 void SlowLink::carry(int client, int server, const std::stop_token& stop) {
     Direction up(client, server, m_rate, m_one_way), down(server, client, m_rate, m_one_way);
     while (!stop.stop_requested() && up.open() && down.open()) {
@@ -134,7 +151,10 @@ void SlowLink::carry(int client, int server, const std::stop_token& stop) {
         ::poll(waiting.data(), count, std::min(up.waitMs(now), down.waitMs(now)));
         const Clock::time_point then = Clock::now();
         if (up.reads()) up.read(then);
-        if (down.reads()) down.read(then);
+        if (down.reads() && down.read(then) && m_pieces++ == m_break_before) {
+            if (m_break == Break::Silence) holdSilent(client, stop);
+            break;
+        }
         up.write(then);
         m_received += down.write(then);
     }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "sessions/ssh_sftp.h"
 #include "tests/sessions/mini_ssh_server.h"
@@ -65,6 +67,23 @@ TEST_F(SshHostileTest, WrongAnswersAreRefused) {
     const auto nobody = open("host");
     ASSERT_FALSE(nobody.ok());
     EXPECT_THAT(nobody.error().text(), HasSubstr("nobody can be asked"));
+}
+
+TEST_F(SshHostileTest, APasswordIsAskedForUnlessTheConfigurationForbidsIt) {
+    const MiniSshServer server(path("mini"), {{}, {}, {}, "open sesame"});
+    m_prompter->answers = {{"open sesame"}};
+    const auto host = connectTo(server);
+    ASSERT_NE(host, nullptr);
+    ASSERT_EQ(m_prompter->asked.size(), 1U);
+    EXPECT_FALSE(m_prompter->asked[0].questions[0].echo);
+    m_prompter->answers = {{"sesame"}};
+    const auto wrong = open("host");
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().text(), HasSubstr("it takes password; tried"));
+    EXPECT_THAT(wrong.error().text(), Not(HasSubstr("sesame")));
+    write("config", hostBlock("host", server.port(), "  PasswordAuthentication no\n"));
+    EXPECT_FALSE(open("host").ok());
+    EXPECT_EQ(m_prompter->asked.size(), 2U);
 }
 
 TEST_F(SshHostileTest, SecondFactorOnTheJumpHost) {
@@ -136,7 +155,9 @@ public:
                 static_cast<char>(v >> 8U), static_cast<char>(v)};
     }
     static std::string text(const std::string& s) {
-        return text32(static_cast<std::uint32_t>(s.size())) + s;
+        std::string out = text32(static_cast<std::uint32_t>(s.size()));
+        out.append(s);
+        return out;
     }
     static std::uint32_t number(const std::string& s, std::size_t at) {
         std::uint32_t v = 0;
@@ -160,35 +181,60 @@ private:
     ssh_channel m_channel;
 };
 
-/// Answers every listing with one entry of this name.
-std::function<void(ssh_channel)> listing(const std::string& name) {
-    return [name](ssh_channel channel) {
+constexpr char kInit = 1, kVersion = 2, kOpen = 3, kRead = 5, kOpenDirectory = 11,
+               kReadDirectory = 12, kStat = 17;
+constexpr char kStatusReply = 101, kHandle = 102, kData = 103, kNames = 104, kAttributes = 105;
+constexpr std::uint32_t kOk = 0, kEndOfFile = 1;
+
+std::string text64(std::uint64_t v) {
+    return FakeSftp::text32(static_cast<std::uint32_t>(v >> 32U)) +
+           FakeSftp::text32(static_cast<std::uint32_t>(v));
+}
+std::string statusReply(std::uint32_t code) {
+    return FakeSftp::text32(code) + FakeSftp::text("") + FakeSftp::text("");
+}
+/// Names of a listing, each without attributes.
+std::string names(std::uint32_t count, const std::function<std::string(std::uint32_t)>& name) {
+    std::string out = FakeSftp::text32(count);
+    for (std::uint32_t i = 0; i < count; ++i)
+        out += FakeSftp::text(name(i)) + FakeSftp::text(name(i)) + FakeSftp::text32(0);
+    return out;
+}
+
+/// A reply without its request's number: its type and what follows.
+struct Reply {
+    char type;
+    std::string body;
+};
+using Answer = std::function<Reply(const std::string& packet)>;
+
+/// An SFTP server that greets, opens what is asked for and answers some requests in its own way.
+std::function<void(ssh_channel)> answering(std::map<char, Answer> own) {
+    return [own = std::move(own)](ssh_channel channel) {
         FakeSftp sftp(channel);
-        bool listed = false;
         for (std::string packet; !(packet = sftp.read()).empty();) {
             const std::string id = packet.size() >= 5 ? packet.substr(1, 4) : std::string(4, '\0');
-            switch (packet[0]) {
-                case 1:
-                    sftp.send("\x02" + FakeSftp::text32(3));
-                    break;  // init -> version 3
-                case 11:
-                    sftp.send("\x66" + id + FakeSftp::text("handle"));
-                    break;
-                case 12:
-                    if (!listed)
-                        sftp.send("\x68" + id + FakeSftp::text32(1) + FakeSftp::text(name) +
-                                  FakeSftp::text(name) + FakeSftp::text32(0));
-                    else
-                        sftp.send("\x65" + id + FakeSftp::text32(1) + FakeSftp::text("") +
-                                  FakeSftp::text(""));
-                    listed = true;
-                    break;
-                default:
-                    sftp.send("\x65" + id + FakeSftp::text32(0) + FakeSftp::text("") +
-                              FakeSftp::text(""));
+            Reply reply{kStatusReply, statusReply(kOk)};
+            if (packet[0] == kInit) {
+                sftp.send(kVersion + FakeSftp::text32(3));
+                continue;
             }
+            if (packet[0] == kOpen || packet[0] == kOpenDirectory)
+                reply = {kHandle, FakeSftp::text("handle")};
+            if (const auto found = own.find(packet[0]); found != own.end())
+                reply = found->second(packet);
+            sftp.send(reply.type + id + reply.body);
         }
     };
+}
+
+/// Answers a listing with one entry of this name.
+std::function<void(ssh_channel)> listing(const std::string& name) {
+    return answering({{kReadDirectory, [name, listed = false](const std::string&) mutable {
+                           if (std::exchange(listed, true))
+                               return Reply{kStatusReply, statusReply(kEndOfFile)};
+                           return Reply{kNames, names(1, [&](std::uint32_t) { return name; })};
+                       }}});
 }
 
 TEST_F(SshHostileTest, NamesThatLeaveTheDirectoryAreRefused) {
@@ -205,6 +251,76 @@ TEST_F(SshHostileTest, NamesThatLeaveTheDirectoryAreRefused) {
     EXPECT_FALSE(isPlainFileName(""));
     EXPECT_FALSE(isPlainFileName(std::string_view("a\0b", 3)));
     EXPECT_TRUE(isPlainFileName("rank-0.piper"));
+}
+
+TEST_F(SshHostileTest, AListingWithoutEndIsRefused) {
+    const MiniSshServer server(
+        path("mini"), {{}, {}, answering({{kReadDirectory, [n = 0](const std::string&) mutable {
+                                               ++n;
+                                               return Reply{
+                                                   kNames, names(1000, [&](std::uint32_t i) {
+                                                       return fmt::format("file-{}-{}", n, i);
+                                                   })};
+                                           }}})});
+    const auto host = connectTo(server);
+    ASSERT_NE(host, nullptr);
+    const auto files = host->list("/jobs");
+    ASSERT_FALSE(files.ok());
+    EXPECT_THAT(files.error().message, HasSubstr("lists more than 200000 files"));
+}
+
+TEST_F(SshHostileTest, AFileLargerThanTheDiskOrThanAnyFileIsRefused) {
+    for (const auto& [size, said] :
+         {std::pair{std::uint64_t{1} << 62U, "and the disk here has"},
+          std::pair{std::uint64_t{1} << 63U, "9223372036854775808 bytes: no file has"}}) {
+        const std::string attributes = FakeSftp::text32(1) + text64(size);
+        int reads = 0;
+        {
+            const MiniSshServer server(
+                path(fmt::format("mini{}", size)),
+                {{},
+                 {},
+                 answering({{kStat,
+                             [&](const std::string&) {
+                                 return Reply{kAttributes, attributes};
+                             }},
+                            {kRead, [&](const std::string&) {
+                                 ++reads;
+                                 return Reply{kData, FakeSftp::text(std::string(1000, 'x'))};
+                             }}})});
+            const auto host = connectTo(server);
+            ASSERT_NE(host, nullptr);
+            const Status fetched = host->fetch("/rank-0.piper", path("copy"), {});
+            ASSERT_FALSE(fetched.ok());
+            EXPECT_THAT(fetched.error().text(), HasSubstr(said));
+        }
+        EXPECT_EQ(reads, 0);
+        EXPECT_FALSE(std::filesystem::exists(path("copy")));
+        EXPECT_FALSE(std::filesystem::exists(path("copy.part")));
+    }
+}
+
+TEST_F(SshHostileTest, MoreDataThanWasAskedForIsRefused) {
+    const MiniSshServer server(
+        path("mini"),
+        {{}, {}, answering({{kRead, [](const std::string&) {
+                                 return Reply{kData, FakeSftp::text(std::string(100'000, 'x'))};
+                             }}})});
+    const auto host = connectTo(server);
+    ASSERT_NE(host, nullptr);
+    const auto text = host->readFile("/status.json", 1000);
+    ASSERT_FALSE(text.ok());
+    EXPECT_THAT(text.error().text(), HasSubstr("status.json"));
+}
+
+TEST_F(SshHostileTest, QuestionsWithoutEndAreRefused) {
+    const MiniSshServer server(
+        path("mini"), {std::vector<MiniSshServer::Round>(1000, {"again", "", {}, {}}), {}, {}});
+    write("known_hosts", server.knownHostsLine());
+    write("config", hostBlock("host", server.port()));
+    const auto opened = open("host");
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("goes on asking after"));
 }
 
 TEST_F(SshHostileTest, OversizedReplyIsAnErrorNotMemory) {
