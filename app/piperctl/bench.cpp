@@ -14,7 +14,7 @@ void addBench(CommandSet& commands) {
     static const std::map<std::string, Bench> kSubjects = {
         {"alltoall", benchCollectives}, {"fetch", benchFetch},     {"gemm", benchGemm},
         {"import", benchImport},        {"predict", benchPredict}, {"search", benchSearch},
-        {"store", benchStore},          {"worker", benchWorker}};
+        {"session", benchSession},      {"store", benchStore},     {"worker", benchWorker}};
     const auto names = kSubjects | std::views::keys;
     const auto options = std::make_shared<BenchOptions>();
     CLI::App& app = commands.add(
@@ -25,7 +25,8 @@ void addBench(CommandSet& commands) {
            "alltoall (all collectives), fetch (files over SSH against scp and sftp), gemm (and "
            "other kernels), import (a Kineto file, against json.load), store (rows of the "
            "collector, windows), predict (predictions a second on one core), search (strategies a "
-           "second; whole searches), worker (experts, a training step and collecting on one thread "
+           "second; whole searches), session (from connecting to the discovered cluster), worker "
+           "(experts, a training step and collecting on one thread "
            "beside their limits)")
         ->check(oneOf({names.begin(), names.end()}))
         ->required();
@@ -49,12 +50,13 @@ void addBench(CommandSet& commands) {
     app.add_option("--events", options->events, "store: events of the run that windows are read of")
         ->check(CLI::Range(std::int64_t{1000}, std::int64_t{1} << 32))
         ->capture_default_str();
-    app.add_option("--session", options->session, "fetch, worker: session to measure")
+    app.add_option("--session", options->session, "fetch, session, worker: session to measure")
         ->capture_default_str();
     app.add_option("--bytes", options->bytes, "fetch: size of the file")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
         ->capture_default_str();
-    app.add_option("--pairs", options->pairs, "fetch, import: rounds, each of ours and the other's")
+    app.add_option("--pairs", options->pairs,
+                   "fetch, import, session: rounds, each of ours and the other's")
         ->check(CLI::Range(1, 100))
         ->capture_default_str();
     app.add_flag("--quick", options->quick, "worker: fewer shapes and pairs");

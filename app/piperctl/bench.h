@@ -55,6 +55,9 @@ struct SliderTimes {
 /// A file fetched from a session's host, against OpenSSH's scp and sftp, in interleaved pairs.
 [[nodiscard]] Outcome benchFetch(const BenchOptions& options, bool json);
 
+/// From nothing to a discovered cluster, on a session's host, time after time.
+[[nodiscard]] Outcome benchSession(const BenchOptions& options, bool json);
+
 /// Strategies a second on Calculon's own enumeration, and whole searches.
 [[nodiscard]] Outcome benchSearch(const BenchOptions& options, bool json);
 
