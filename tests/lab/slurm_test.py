@@ -265,7 +265,8 @@ class Steps(SlurmCase):
         script = Path(job, "launch.sh")
         script.write_text(re.sub("--job-name=[^ ]*", f"--job-name=piper-{Path(job).name}",
                                  script.read_text()).replace("--steps 1 ", "--steps 100000 "))
-        on(0, "setsid", "--fork", "sh", str(script))
+        # Its output would keep this waiting for the job's end.
+        on(0, "sh", "-c", f"exec setsid --fork sh '{script}' > /dev/null 2>&1 < /dev/null")
         self.running_on((1, 2), job)
         self.ctl("cancel", job, "--session", session)
         self.assert_nothing_left(job)
