@@ -29,14 +29,17 @@ Error localError(std::string_view what, const std::filesystem::path& path) {
     return error;
 }
 
-/// SHA-256 of the first `bytes` of a file, by the quicker of the host's programs.
+/// SHA-256 of the first `bytes` of a file, by the quicker of the host's programs. Only a file that
+/// is longer, or grows meanwhile, goes through a pipe, which costs as much as the hash.
 std::string hashScript(const std::string& path, std::int64_t bytes) {
     return fmt::format(
-        "f={}; [ -r \"$f\" ] || exit 4\n"
-        "if command -v openssl >/dev/null 2>&1; then head -c {} < \"$f\" | openssl dgst -sha256 "
-        "-r\n"
-        "else head -c {} < \"$f\" | sha256sum; fi\n",
-        shellQuote(path), bytes, bytes);
+        "f={0}; [ -r \"$f\" ] || exit 4\n"
+        "h() {{ if command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r\n"
+        "else sha256sum; fi; }}\n"
+        "whole() {{ n=$(wc -c < \"$f\"); [ $((n)) -eq {1} ]; }}\n"
+        "if whole && o=$(h < \"$f\") && whole; then echo \"$o\"\n"
+        "else head -c {1} < \"$f\" | h; fi\n",
+        shellQuote(path), bytes);
 }
 
 /// The hash in what hashScript printed. Errors: Unsupported when the host has neither program.
