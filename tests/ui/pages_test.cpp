@@ -284,6 +284,26 @@ TEST_F(Pages, NumbersOfACompareAreSeenInASmallWindowAndNothingIsWhereThereAreNon
                   plot->parentWidget()->parentWidget()->width());
 }
 
+TEST_F(Pages, AnotherScheduleStandsUnderThePlansWithTheMemoryOfEachRank) {
+    open(test::clusterPlan());
+    m_window->showPage(PageId::Schedule);
+    ASSERT_TRUE(settled());
+    auto* canvas = pageAs<SchedulePage>(PageId::Schedule)->canvas();
+    ASSERT_EQ(canvas->panes().size(), 1U);
+    const auto ranks = static_cast<int>(canvas->panes()[0].source->header().ranks.size());
+    auto* beside = child<QComboBox>(PageId::Schedule, "schedule.beside");
+    const int other = beside->findText(QStringLiteral("interleaved_1f1b"));
+    ASSERT_GT(other, 0);
+    beside->setCurrentIndex(other);
+    Q_EMIT beside->activated(other);
+    ASSERT_TRUE(waitFor([&] { return canvas->panes().size() == 2; }));
+    ASSERT_TRUE(waitFor([&] { return canvas->curvesDrawn() == 2 * ranks; }));
+    EXPECT_TRUE(canvas->panes()[1].title.contains(QStringLiteral("interleaved_1f1b")));
+    beside->setCurrentIndex(0);
+    Q_EMIT beside->activated(0);
+    EXPECT_TRUE(waitFor([&] { return canvas->panes().size() == 1; }));
+}
+
 TEST_F(Pages, WhatWasSavedIsNotSaidOfOtherFiles) {
     open(test::clusterPlan());
     m_window->showPage(PageId::Export);

@@ -9,10 +9,8 @@ namespace piper::ui {
 namespace {
 
 constexpr double kBarHeight = 0.72;
-
-double termGiB(const StageMemory& stage, std::size_t term) {
-    return inGiB(stage.at_peak[term]);
-}
+/// A peak below this share of the capacity would be a sliver: the axis ends near it then.
+constexpr double kSliver = 0.2;
 
 }  // namespace
 
@@ -46,14 +44,14 @@ void StackedMemoryPlot::applyPalette() {
 
 void StackedMemoryPlot::setMemory(const MemoryPrediction& memory) {
     m_memory = memory;
+    rescale();
     QVector<double> keys;
     for (std::size_t s = 0; s < memory.stages.size(); ++s) keys << static_cast<double>(s);
     for (std::size_t term = 0; term < m_bars.size(); ++term) {
         QVector<double> values;
-        for (const StageMemory& stage : memory.stages) values << termGiB(stage, term);
+        for (const StageMemory& stage : memory.stages) values << stage.at_peak[term].value / m_unit;
         m_bars[term]->setData(keys, values, true);
     }
-    rescale();
     plot().replot(QCustomPlot::rpQueuedReplot);
 }
 
@@ -65,19 +63,26 @@ void StackedMemoryPlot::clear() {
 }
 
 void StackedMemoryPlot::rescale() {
-    const double capacity = inGiB(m_memory.capacity);
-    double most = capacity;
-    for (const StageMemory& stage : m_memory.stages) most = std::max(most, inGiB(stage.peak));
-    plot().xAxis->setRange(0, most > 0 ? most * 1.04 : 1.0);
+    const double capacity = m_memory.capacity.value;
+    double peak = 0.0;
+    for (const StageMemory& stage : m_memory.stages) peak = std::max(peak, stage.peak.value);
+    const bool sliver = peak > 0.0 && peak < kSliver * capacity;
+    const double most = sliver ? 1.2 * peak : 1.04 * std::max(peak, capacity);
+    m_unit = most < 0x1p30 ? 0x1p20 : 0x1p30;
+    QString title = QStringLiteral("Memory per stage, %1")
+                        .arg(m_unit < 0x1p30 ? QStringLiteral("MiB") : QStringLiteral("GiB"));
+    if (sliver) title += QStringLiteral(" (a device has %1)").arg(bytesText(m_memory.capacity));
+    setTitle(title);
+    plot().xAxis->setRange(0, most > 0 ? most / m_unit : 1.0);
     const auto stages = static_cast<int>(m_memory.stages.size());
     plot().yAxis->setRange(-0.6, std::max(stages, 1) - 0.4);
     auto ticker = QSharedPointer<QCPAxisTickerText>::create();
     const int every = std::max(1, stages / 16);
     for (int s = 0; s < stages; s += every) ticker->addTick(s, QStringLiteral("stage %1").arg(s));
     plot().yAxis->setTicker(ticker);
-    m_capacity->setVisible(capacity > 0);
-    m_capacity->point1->setCoords(capacity, 0);
-    m_capacity->point2->setCoords(capacity, 1);
+    m_capacity->setVisible(capacity > 0 && !sliver);
+    m_capacity->point1->setCoords(capacity / m_unit, 0);
+    m_capacity->point2->setCoords(capacity / m_unit, 1);
 }
 
 QString StackedMemoryPlot::hoverText(const QPoint& position) const {

@@ -26,6 +26,7 @@ private:
     void rescale();
 
     MemoryPrediction m_memory;
+    double m_unit = 0x1p30;        ///< bytes, of the axis
     std::vector<QCPBars*> m_bars;  ///< [memory terms]
     QCPItemStraightLine* m_capacity = nullptr;
 };

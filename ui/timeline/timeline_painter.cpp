@@ -18,6 +18,7 @@ constexpr double kHeader = 22.0;
 constexpr double kComputeRow = 20.0;
 constexpr double kOtherRow = 13.0;
 constexpr double kFoldedRow = 17.0;
+constexpr double kMemoryRow = 26.0;
 constexpr double kRowGap = 1.0;
 constexpr double kRankGap = 6.0;
 constexpr double kMostStretch = 1.6;
@@ -74,8 +75,14 @@ double TimelinePainter::contentHeight(std::size_t pane) const {
     const auto& strips = m_canvas.m_layouts[pane].strips();
     double height = 0.0;
     for (std::size_t i = 0; i < strips.size(); ++i)
-        height += stripHeight(pane, strips[i]) + gapAfter(pane, i);
+        height += stripHeight(pane, strips[i]) + gapAfter(pane, i) + memoryHeight(pane, i);
     return height;
+}
+
+double TimelinePainter::memoryHeight(std::size_t pane, std::size_t strip) const {
+    const Strip& s = m_canvas.m_layouts[pane].strips()[strip];
+    if (s.folded || s.pinned || gapAfter(pane, strip) <= kRowGap) return 0.0;
+    return m_canvas.m_memory[pane][s.rank].empty() ? 0.0 : std::round(kMemoryRow * m_stretch);
 }
 
 double TimelinePainter::x(double ns) const {
@@ -98,6 +105,7 @@ void TimelinePainter::text(double x, double y, const QColor& c, const std::strin
 
 void TimelinePainter::paint() {
     m_canvas.m_blocks_drawn = 0;
+    m_canvas.m_curves_drawn = 0;
     m_canvas.m_painted.clear();
     const std::size_t panes = m_canvas.panes().size();
     const auto wantedHeight = [&] {
@@ -173,6 +181,8 @@ void TimelinePainter::paintPane(std::size_t index, const PaneBox& box) {
         double height = 0.0;
         do height += stripHeight(index, strips[end]) + kRowGap;
         while (gapAfter(index, end++) <= kRowGap);
+        const double memory = memoryHeight(index, end - 1);
+        height += memory;
         if (y + height >= box.top + kHeader && y <= bottom) {
             if (group % 2 == 1)
                 m_list->AddRectFilled(point(0, y - kRankGap / 2),
@@ -186,6 +196,7 @@ void TimelinePainter::paintPane(std::size_t index, const PaneBox& box) {
                 paintGutter(index, strip, top, strip_height, strip == i ? height : 0.0);
                 top += strip_height + kRowGap;
             }
+            if (memory > 0.0) paintMemory(index, strips[i].rank, box, top, memory);
         }
         y += height + kRankGap;
         i = end;
@@ -307,6 +318,48 @@ void TimelinePainter::paintLabels(std::size_t pane, std::size_t row,
     }
 }
 
+/// From nothing up to the peak of the pane's ranks.
+void TimelinePainter::paintMemory(std::size_t pane, std::size_t rank, const PaneBox& box,
+                                  double top, double height) {
+    ++m_canvas.m_curves_drawn;
+    const MemoryCurve& curve = m_canvas.m_memory[pane][rank];
+    std::int64_t most = 1;
+    for (const MemoryCurve& other : m_canvas.m_memory[pane]) most = std::max(most, other.peak());
+    const double scale = (height - 3.0) / static_cast<double>(most);
+    const double bottom = top + height - 1.0;
+    QColor area = m_colours.mark;
+    area.setAlpha(60);
+    const auto timeAt = [&](double column) {
+        return static_cast<std::int64_t>(m_canvas.nsAt(column)) + box.origin;
+    };
+    const auto columns = static_cast<int>(m_canvas.trackWidth());
+    for (int from = 0; from < columns;) {
+        const auto mostAt = [&](int c) {
+            return curve.mostIn(timeAt(kGutter + c), timeAt(kGutter + c + 1));
+        };
+        const std::int64_t bytes = mostAt(from);
+        int to = from + 1;
+        while (to < columns && mostAt(to) == bytes) ++to;
+        if (bytes > 0) {
+            const double y = bottom - static_cast<double>(bytes) * scale;
+            m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, bottom),
+                                  colour(area));
+            m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, y + 1),
+                                  colour(m_colours.mark));
+        }
+        from = to;
+    }
+    text(kGutter - 54, top + (height - 15) / 2, m_colours.faint, "memory", kGutter - 4);
+    const std::string peak = humanBytes(Bytes(static_cast<double>(curve.peak())));
+    text(10, top + (height - 15) / 2, m_colours.faint, "peak " + peak, kGutter - 58);
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    if (mouse.y < top || mouse.y >= top + height || mouse.x < kGutter) return;
+    const RankTimeline& name = m_canvas.panes()[pane].source->header().ranks[rank];
+    const std::int64_t held = curve.at(timeAt(mouse.x));
+    m_memory_hover = {fmt::format("{} held", humanBytes(Bytes(static_cast<double>(held)))),
+                      fmt::format("{}, peak {}", rankText(name), peak)};
+}
+
 void TimelinePainter::paintChosen(std::size_t pane, std::size_t row, const PaneBox& box, double top,
                                   double height) {
     const auto& chosen = m_canvas.m_model.chosen();
@@ -387,6 +440,7 @@ void TimelinePainter::paintMeasure() {
 
 void TimelinePainter::paintHover() {
     m_canvas.hoverOver(m_hover);
+    if (!m_hover) m_canvas.m_hover_lines = m_memory_hover;
     const std::vector<std::string>& lines = m_canvas.m_hover_lines;
     if (lines.empty()) return;
     ImGui::PushStyleColor(ImGuiCol_PopupBg, colour(m_colours.header));

@@ -38,6 +38,8 @@ private:
     [[nodiscard]] double stripHeight(std::size_t pane, const Strip& strip) const;
     [[nodiscard]] double gapAfter(std::size_t pane, std::size_t strip) const;
     [[nodiscard]] double contentHeight(std::size_t pane) const;
+    /// Of the curve under that strip: under the last one of a rank that has memory samples.
+    [[nodiscard]] double memoryHeight(std::size_t pane, std::size_t strip) const;
     /// Times of the marks of the axis that are seen.
     void findGrid();
     void paintGrid(double top, double bottom);
@@ -52,6 +54,8 @@ private:
                    std::span<std::uint32_t> line);
     void paintLabels(std::size_t pane, std::size_t row, std::span<const TimelineBlock> blocks,
                      const PaneBox& box, double top, double height);
+    void paintMemory(std::size_t pane, std::size_t rank, const PaneBox& box, double top,
+                     double height);
     void paintChosen(std::size_t pane, std::size_t row, const PaneBox& box, double top,
                      double height);
     void paintMeasure();
@@ -76,6 +80,7 @@ private:
     std::vector<std::uint32_t> m_pixels;  ///< [lines, columns]
     std::vector<double> m_grid;           ///< ns from the step's start
     std::optional<TimelineCanvas::Hover> m_hover;
+    std::vector<std::string> m_memory_hover;  ///< lines
 };
 
 }  // namespace piper::ui

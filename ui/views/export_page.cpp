@@ -3,6 +3,7 @@
 
 #include <QClipboard>
 #include <QComboBox>
+#include <QEvent>
 #include <QFileDialog>
 #include <QFontDatabase>
 #include <QGuiApplication>
@@ -13,10 +14,13 @@
 #include <QVBoxLayout>
 
 #include "ui/models/text_format.h"
+#include "ui/views/file_highlighter.h"
 #include "ui/views/report_maker.h"
+#include "ui/views/theme.h"
 #include "ui/views/widgets.h"
 
 namespace piper::ui {
+
 ExportPage::ExportPage(Workbench& workbench, QWidget* parent)
     : QWidget(parent), m_workbench(workbench) {
     auto* page = makePageLayout(this, QStringLiteral("Export"));
@@ -34,6 +38,7 @@ ExportPage::ExportPage(Workbench& workbench, QWidget* parent)
     m_text->setAccessibleName(QStringLiteral("File"));
     m_text->setLineWrapMode(QPlainTextEdit::NoWrap);
     m_text->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    m_highlighter = new FileHighlighter(m_text->document(), isDark(palette()));
     page->addWidget(m_text, 1);
     connect(m_files, &QTabBar::currentChanged, this, &ExportPage::showFile);
     connect(&workbench.exporting, &ExportViewModel::changed, this, &ExportPage::take);
@@ -85,6 +90,12 @@ QWidget* ExportPage::makeControls() {
 void ExportPage::showEvent(QShowEvent* event) {
     QWidget::showEvent(event);
     m_workbench.exporting.refresh();
+}
+
+void ExportPage::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange && m_highlighter != nullptr)
+        m_highlighter->setDark(isDark(palette()));
 }
 
 void ExportPage::chooseTarget(ExportTarget target) {

@@ -13,6 +13,8 @@ class QTabBar;
 
 namespace piper::ui {
 
+class FileHighlighter;
+
 /// The current plan as the files of a framework: preview, copy, save.
 class ExportPage : public QWidget {
     Q_OBJECT
@@ -24,6 +26,7 @@ public:
 
 protected:
     void showEvent(QShowEvent* event) override;
+    void changeEvent(QEvent* event) override;
 
 private:
     QWidget* makeControls();
@@ -41,6 +44,7 @@ private:
     QLabel* m_note = nullptr;
     QTabBar* m_files = nullptr;
     QPlainTextEdit* m_text = nullptr;
+    FileHighlighter* m_highlighter = nullptr;
 };
 
 }  // namespace piper::ui

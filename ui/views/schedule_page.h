@@ -5,12 +5,15 @@
 
 #include "ui/models/workbench.h"
 
+class QComboBox;
+
 namespace piper::ui {
 
 class TextLine;
 class TimelineCanvas;
 
-/// The modelled schedule of the current plan, one row of lanes a stage.
+/// The modelled schedule of the current plan, one row of lanes a stage, and that of another
+/// schedule under it if wanted.
 class SchedulePage : public QWidget {
     Q_OBJECT
 public:
@@ -24,9 +27,11 @@ protected:
 private:
     void take();
     void sayPlan();
+    void listSchedules();
 
     Workbench& m_workbench;
     TextLine* m_line;
+    QComboBox* m_beside;
     TimelineCanvas* m_canvas;
 };
 
