@@ -55,8 +55,7 @@ void addBench(CommandSet& commands) {
     app.add_option("--bytes", options->bytes, "fetch: size of the file")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
         ->capture_default_str();
-    app.add_option("--pairs", options->pairs,
-                   "fetch, import, session: rounds, each of ours and the other's")
+    app.add_option("--pairs", options->pairs, "fetch, import, session: rounds")
         ->check(CLI::Range(1, 100))
         ->capture_default_str();
     app.add_flag("--quick", options->quick, "worker: fewer shapes and pairs");

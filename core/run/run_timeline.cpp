@@ -16,6 +16,7 @@ public:
     explicit RunTimeline(const Run& run) {
         m_header = run;
         for (std::size_t r = 0; r < m_header.ranks.size(); ++r) takeEvents(r);
+        for (const RankTimeline& rank : m_header.ranks) m_memory.emplace_back(rank);
         setSteps(stepWindows(run));
     }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/run/memory_curve.h"
 #include "core/run/run.h"
 #include "core/run/step_windows.h"
 
@@ -121,6 +122,9 @@ public:
     [[nodiscard]] TimeWindow extent() const { return m_extent; }
     /// In order; at least one.
     [[nodiscard]] const std::vector<TimeWindow>& steps() const { return m_steps; }
+    /// What each rank holds over time: [rank of the header] where the run lies in memory, else
+    /// empty.
+    [[nodiscard]] const std::vector<MemoryCurve>& memory() const { return m_memory; }
     /// No more than some blocks a pixel and row. Errors: those of reading.
     [[nodiscard]] virtual Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) = 0;
     /// By label over `rows`, most time first. Exact at any size of the window.
@@ -138,6 +142,7 @@ protected:
 
     Run m_header;
     std::vector<TimelineRow> m_rows;
+    std::vector<MemoryCurve> m_memory;
     TimeWindow m_extent{INT64_MAX, INT64_MIN};  ///< of no event
 
 private:

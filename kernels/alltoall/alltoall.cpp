@@ -48,6 +48,12 @@ AllToAll::AllToAll(Communicator& group, TaggedAllocator& allocator, AlgorithmCho
       m_choice(std::move(choice)),
       m_relayed(m_topology.relayedPairs(m_choice.algorithm, group.rank())) {}
 
+Status AllToAll::moveLocally() {
+    PIPER_TRY(checkMovesBlocks(m_choice.algorithm));
+    m_local = true;
+    return {};
+}
+
 Result<std::unique_ptr<PendingTransfer>> AllToAll::start(const ExchangeRoute& route,
                                                          ExchangeDirection direction,
                                                          std::span<const std::byte> send,

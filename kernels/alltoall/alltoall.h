@@ -62,7 +62,8 @@ public:
 
     /// From now on rows that would come from others are copies of those this rank sends; counts
     /// still travel. What is timed then is all but the traffic. Collective.
-    void moveLocally() { m_local = true; }
+    /// Errors: InvalidInput for a choice that moves no blocks.
+    Status moveLocally();
 
     [[nodiscard]] const AlgorithmChoice& choice() const { return m_choice; }
     [[nodiscard]] const ExchangeTopology& topology() const { return m_topology; }

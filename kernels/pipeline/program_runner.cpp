@@ -81,7 +81,7 @@ Status ProgramRunner::runStep(std::int64_t step) {
 
 Status ProgramRunner::issue(const Operation& operation) {
     PIPER_TRY(completeDependencies(operation));
-    PIPER_TRY(poll());  // what ended while it waited holds no memory any more
+    PIPER_TRY(poll());  // what has ended holds no memory any more
     if (m_hooks.started) m_hooks.started(m_step, operation);
     Running running;
     running.operation = &operation;
@@ -92,7 +92,7 @@ Status ProgramRunner::issue(const Operation& operation) {
     running.begun = std::move(begun).value();
     if (running.begun.elsewhere) {
         m_end_cpu_ns = -1;
-        return poll();
+        return {};
     }
     if (!running.begun.transfer && !running.begun.finish) {
         record(running, cpu_begin);
@@ -100,7 +100,7 @@ Status ProgramRunner::issue(const Operation& operation) {
         m_end_cpu_ns = -1;
         m_running.push_back(std::move(running));
     }
-    return poll();
+    return {};
 }
 
 std::int64_t ProgramRunner::cpuTimeAt(std::int64_t wall_ns) const {

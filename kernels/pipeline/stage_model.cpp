@@ -29,16 +29,13 @@ StageModel::StageModel(Parts parts, std::vector<std::int64_t> owners)
                  chooseExchange(m_parts.plan, m_parts.groups.ep->size(),
                                 ExchangeTopology(m_parts.groups.ep->nodes()).numNodes())),
       m_moe(m_context, *m_parts.groups.ep, m_exchange,
-            ExpertSlices(m_parts.groups.etp.get(), m_parts.backend, m_tensor), owners) {
-    if (m_parts.constants.local_rows) m_exchange.moveLocally();
-}
+            ExpertSlices(m_parts.groups.etp.get(), m_parts.backend, m_tensor), owners) {}
 
 Result<std::unique_ptr<StageModel>> StageModel::create(Parts parts) {
     PIPER_TRY(canRun(parts.plan));
     const std::vector<std::int64_t> owners = ownersOrNone(parts.plan);
     std::unique_ptr<StageModel> model(new StageModel(std::move(parts), owners));
-    if (model->m_parts.constants.local_rows)
-        PIPER_TRY(checkMovesBlocks(model->m_exchange.choice().algorithm));
+    if (model->m_parts.constants.local_rows) PIPER_TRY(model->m_exchange.moveLocally());
     const RankGroups& groups = model->m_parts.groups;
     ParameterPlace place{groups.stage(), {}, groups.place};
     for (std::size_t e = 0; e < owners.size(); ++e)

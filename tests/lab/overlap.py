@@ -29,8 +29,8 @@ WARM_UP = 2  # steps
 
 def plan(options, chunks):
     return {
-        "format_version": 1, "framework": "plain", "cluster": str(CLUSTER), "rank_order": "tp-cp-ep-dp-pp", "schedule": "1f1b",
-        "precision": "fp32", "layout": {"dp": options.nodes, "ep": options.nodes},
+        "format_version": 1, "framework": "plain", "cluster": str(CLUSTER),
+        "rank_order": "tp-cp-ep-dp-pp", "schedule": "1f1b", "precision": "fp32", "layout": {"dp": options.nodes, "ep": options.nodes},
         "micro_batch_size": options.micro_batch_size, "seq_len": options.seq_len,
         "global_batch_size": options.micro_batch_size * options.nodes * options.micro_batches,
         "all_to_all": {"algorithm": options.algorithm, "chunks": chunks},
@@ -99,14 +99,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worker")
-    for name, value in (("chunks", 8), ("rounds", 9), ("steps", 5), ("nodes", 4), ("hidden", 256),
-                        ("ffn", 768), ("layers", 2), ("topk", 2), ("seq-len", 256),
+    for name, value in (("chunks", 8), ("rounds", 9), ("steps", 3), ("nodes", 4), ("hidden", 256),
+                        ("ffn", 3072), ("layers", 1), ("topk", 2), ("seq-len", 256),
                         ("micro-batch-size", 4), ("micro-batches", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--rate", type=float, default=200, help="Mbit/s of a node's link")
     parser.add_argument("--algorithm", default="flat")
-    parser.add_argument("--dummies", action="store_true")
-    parser.add_argument("--bar", type=float)
+    parser.add_argument("--dummies", action="store_true", help="no run with traffic")
+    parser.add_argument("--bar", type=float, help="least share hidden")
     options = parser.parse_args()
     options.worker = os.path.abspath(options.worker)
     check = subprocess.run([LAB, "check"], capture_output=True, text=True)

@@ -5,20 +5,6 @@
 #include "ui/models/text_format.h"
 
 namespace piper::ui {
-namespace {
-
-struct Made {
-    ShownRun run;
-    QString fault;
-};
-
-Made make(const Plan& plan) {
-    Result<ShownRun> run = modelledRun(plan, false);
-    if (!run.ok()) return {{}, errorText(run.error())};
-    return {std::move(run).value(), {}};
-}
-
-}  // namespace
 
 ScheduleViewModel::ScheduleViewModel(Executor& executor, PlanViewModel& plan, QObject* parent)
     : QObject(parent), m_executor(executor), m_plan(plan) {}
@@ -26,27 +12,41 @@ ScheduleViewModel::ScheduleViewModel(Executor& executor, PlanViewModel& plan, QO
 void ScheduleViewModel::setBeside(std::optional<std::size_t> option) {
     if (option == m_beside) return;
     m_beside = option;
-    m_revision = 0;
-    refresh();
+    makeOther();
 }
 
 void ScheduleViewModel::refresh() {
     if (!m_plan.hasPlan() || m_plan.revision() == m_revision) return;
     m_revision = m_plan.revision();
-    m_executor.submit(QStringLiteral("schedule"), Executor::Lane::Background,
-                      [plan = m_plan.sharedPlan(), beside = m_beside,
-                       this](const Executor::Context&) -> Executor::OnWindow {
-                          auto made = std::make_shared<Made>(make(*plan));
-                          auto other = std::make_shared<Made>();
-                          if (beside) *other = make(withChoice(*plan, Choice::Schedule, *beside));
-                          return [made, other, this] {
-                              m_fault = made->fault;
-                              m_shown = std::move(made->run);
-                              m_other_fault = other->fault;
-                              m_other = std::move(other->run);
-                              Q_EMIT changed();
-                          };
-                      });
+    make(QStringLiteral("schedule"), m_plan.plan(), m_own);
+    makeOther();
+}
+
+void ScheduleViewModel::makeOther() {
+    const auto topic = QStringLiteral("schedule beside");
+    if (m_beside && m_plan.hasPlan())
+        return make(topic, withChoice(m_plan.plan(), Choice::Schedule, *m_beside), m_other);
+    m_executor.cancel(topic);
+    m_other = {};
+    Q_EMIT changed();
+}
+
+void ScheduleViewModel::make(const QString& topic, Plan plan, ShownSchedule& into) {
+    m_executor.submit(
+        topic, Executor::Lane::Background,
+        [plan = std::move(plan), &into, this](const Executor::Context&) -> Executor::OnWindow {
+            auto made = std::make_shared<ShownSchedule>();
+            made->kind = plan.schedule;
+            Result<ShownRun> run = modelledRun(plan, false);
+            if (run.ok())
+                made->run = std::move(run).value();
+            else
+                made->fault = errorText(run.error());
+            return [made, &into, this] {
+                into = std::move(*made);
+                Q_EMIT changed();
+            };
+        });
 }
 
 }  // namespace piper::ui

@@ -8,6 +8,13 @@
 
 namespace piper::ui {
 
+/// A schedule as it is modelled.
+struct ShownSchedule {
+    ScheduleKind kind = ScheduleKind::OneF1B;
+    ShownRun run;   ///< empty where `fault` says why
+    QString fault;  ///< empty without one
+};
+
 /// The modelled schedule of the current plan, one rank a stage, made on the executor; beside it, if
 /// wanted, the same plan under another schedule.
 class ScheduleViewModel : public QObject {
@@ -15,28 +22,25 @@ class ScheduleViewModel : public QObject {
 public:
     ScheduleViewModel(Executor& executor, PlanViewModel& plan, QObject* parent = nullptr);
 
-    [[nodiscard]] const ShownRun& shown() const { return m_shown; }
-    [[nodiscard]] const QString& fault() const { return m_fault; }
-    /// Of the other schedule; empty without one, or where otherFault() says why not.
-    [[nodiscard]] const ShownRun& other() const { return m_other; }
-    [[nodiscard]] const QString& otherFault() const { return m_other_fault; }
-    [[nodiscard]] std::optional<std::size_t> beside() const { return m_beside; }
+    [[nodiscard]] const ShownSchedule& own() const { return m_own; }
+    /// Neither a run nor a fault where none is wanted.
+    [[nodiscard]] const ShownSchedule& other() const { return m_other; }
     /// An option of Choice::Schedule.
     void setBeside(std::optional<std::size_t> option);
-    /// Makes it anew when the plan moved on since the last time.
+    /// Makes both anew when the plan moved on since the last time.
     void refresh();
 
 Q_SIGNALS:
     void changed();
 
 private:
+    void make(const QString& topic, Plan plan, ShownSchedule& into);
+    void makeOther();
+
     Executor& m_executor;
     PlanViewModel& m_plan;
-    ShownRun m_shown;
-    QString m_fault;
+    ShownSchedule m_own, m_other;
     std::optional<std::size_t> m_beside;
-    ShownRun m_other;
-    QString m_other_fault;
     std::uint64_t m_revision = 0;
 };
 

@@ -44,12 +44,12 @@ void StackedMemoryPlot::applyPalette() {
 
 void StackedMemoryPlot::setMemory(const MemoryPrediction& memory) {
     m_memory = memory;
-    rescale();
+    const double unit = rescale();
     QVector<double> keys;
     for (std::size_t s = 0; s < memory.stages.size(); ++s) keys << static_cast<double>(s);
     for (std::size_t term = 0; term < m_bars.size(); ++term) {
         QVector<double> values;
-        for (const StageMemory& stage : memory.stages) values << stage.at_peak[term].value / m_unit;
+        for (const StageMemory& stage : memory.stages) values << stage.at_peak[term].value / unit;
         m_bars[term]->setData(keys, values, true);
     }
     plot().replot(QCustomPlot::rpQueuedReplot);
@@ -62,18 +62,18 @@ void StackedMemoryPlot::clear() {
     plot().replot(QCustomPlot::rpQueuedReplot);
 }
 
-void StackedMemoryPlot::rescale() {
+double StackedMemoryPlot::rescale() {
     const double capacity = m_memory.capacity.value;
     double peak = 0.0;
     for (const StageMemory& stage : m_memory.stages) peak = std::max(peak, stage.peak.value);
     const bool sliver = peak > 0.0 && peak < kSliver * capacity;
     const double most = sliver ? 1.2 * peak : 1.04 * std::max(peak, capacity);
-    m_unit = most < 0x1p30 ? 0x1p20 : 0x1p30;
+    const double unit = most < 0x1p30 ? 0x1p20 : 0x1p30;
     QString title = QStringLiteral("Memory per stage, %1")
-                        .arg(m_unit < 0x1p30 ? QStringLiteral("MiB") : QStringLiteral("GiB"));
+                        .arg(unit < 0x1p30 ? QStringLiteral("MiB") : QStringLiteral("GiB"));
     if (sliver) title += QStringLiteral(" (a device has %1)").arg(bytesText(m_memory.capacity));
     setTitle(title);
-    plot().xAxis->setRange(0, most > 0 ? most / m_unit : 1.0);
+    plot().xAxis->setRange(0, most > 0 ? most / unit : 1.0);
     const auto stages = static_cast<int>(m_memory.stages.size());
     plot().yAxis->setRange(-0.6, std::max(stages, 1) - 0.4);
     auto ticker = QSharedPointer<QCPAxisTickerText>::create();
@@ -81,8 +81,9 @@ void StackedMemoryPlot::rescale() {
     for (int s = 0; s < stages; s += every) ticker->addTick(s, QStringLiteral("stage %1").arg(s));
     plot().yAxis->setTicker(ticker);
     m_capacity->setVisible(capacity > 0 && !sliver);
-    m_capacity->point1->setCoords(capacity / m_unit, 0);
-    m_capacity->point2->setCoords(capacity / m_unit, 1);
+    m_capacity->point1->setCoords(capacity / unit, 0);
+    m_capacity->point2->setCoords(capacity / unit, 1);
+    return unit;
 }
 
 QString StackedMemoryPlot::hoverText(const QPoint& position) const {

@@ -23,10 +23,10 @@ protected:
     [[nodiscard]] QString hoverText(const QPoint& position) const override;
 
 private:
-    void rescale();
+    /// Axes, title and the line of the capacity; the bytes of the axis' unit.
+    double rescale();
 
     MemoryPrediction m_memory;
-    double m_unit = 0x1p30;        ///< bytes, of the axis
     std::vector<QCPBars*> m_bars;  ///< [memory terms]
     QCPItemStraightLine* m_capacity = nullptr;
 };

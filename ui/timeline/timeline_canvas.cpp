@@ -57,12 +57,7 @@ TimelineCanvas::TimelineCanvas(Executor& executor, const TimelineKeys& keys, con
 
 void TimelineCanvas::setPanes(std::vector<TimelinePane> panes) {
     m_layouts.resize(panes.size());
-    m_memory.clear();
-    for (std::size_t i = 0; i < panes.size(); ++i) {
-        m_layouts[i].setRows(panes[i].source->rows());
-        std::vector<MemoryCurve>& curves = m_memory.emplace_back();
-        for (const RankTimeline& rank : panes[i].source->header().ranks) curves.emplace_back(rank);
-    }
+    for (std::size_t i = 0; i < panes.size(); ++i) m_layouts[i].setRows(panes[i].source->rows());
     m_model.setPanes(std::move(panes));
     m_painted.clear();
     m_hover.reset();

@@ -8,7 +8,6 @@
 #include "ui/models/timeline_keys.h"
 #include "ui/models/timeline_view_model.h"
 #include "ui/timeline/imgui_widget.h"
-#include "ui/timeline/memory_curve.h"
 #include "ui/timeline/row_layout.h"
 #include "ui/timeline/timeline_viewport.h"
 
@@ -23,7 +22,7 @@ public:
     TimelineCanvas(Executor& executor, const TimelineKeys& keys, const QString& topic,
                    QWidget* parent = nullptr);
 
-    /// A rank with memory samples in its header has their curve under its rows.
+    /// A rank whose memory the source knows has its curve under its rows.
     void setPanes(std::vector<TimelinePane> panes);
     [[nodiscard]] const std::vector<TimelinePane>& panes() const { return m_model.panes(); }
     [[nodiscard]] TimelineViewModel& model() { return m_model; }
@@ -103,11 +102,10 @@ private:
     const TimelineKeys& m_keys;
     TimelineViewModel m_model;
     TimelineViewport m_view;
-    std::vector<RowLayout> m_layouts;                ///< [pane]
-    std::vector<std::vector<MemoryCurve>> m_memory;  ///< [pane][rank]
-    std::vector<PaintedStrip> m_painted;             ///< of the last frame
-    double m_scroll = 0.0;                           ///< pixels, the same in every pane
-    double m_scroll_limit = 0.0;                     ///< set by the last frame
+    std::vector<RowLayout> m_layouts;     ///< [pane]
+    std::vector<PaintedStrip> m_painted;  ///< of the last frame
+    double m_scroll = 0.0;                ///< pixels, the same in every pane
+    double m_scroll_limit = 0.0;          ///< set by the last frame
     std::int64_t m_blocks_drawn = 0;
     int m_curves_drawn = 0;
     std::optional<Hover> m_hover;  ///< of the last frame

@@ -82,7 +82,9 @@ double TimelinePainter::contentHeight(std::size_t pane) const {
 double TimelinePainter::memoryHeight(std::size_t pane, std::size_t strip) const {
     const Strip& s = m_canvas.m_layouts[pane].strips()[strip];
     if (s.folded || s.pinned || gapAfter(pane, strip) <= kRowGap) return 0.0;
-    return m_canvas.m_memory[pane][s.rank].empty() ? 0.0 : std::round(kMemoryRow * m_stretch);
+    const std::vector<MemoryCurve>& curves = m_canvas.panes()[pane].source->memory();
+    const bool known = s.rank < curves.size() && !curves[s.rank].empty();
+    return known ? std::round(kMemoryRow * m_stretch) : 0.0;
 }
 
 double TimelinePainter::x(double ns) const {
@@ -322,9 +324,10 @@ void TimelinePainter::paintLabels(std::size_t pane, std::size_t row,
 void TimelinePainter::paintMemory(std::size_t pane, std::size_t rank, const PaneBox& box,
                                   double top, double height) {
     ++m_canvas.m_curves_drawn;
-    const MemoryCurve& curve = m_canvas.m_memory[pane][rank];
+    const TimelineSource& source = *m_canvas.panes()[pane].source;
+    const MemoryCurve& curve = source.memory()[rank];
     std::int64_t most = 1;
-    for (const MemoryCurve& other : m_canvas.m_memory[pane]) most = std::max(most, other.peak());
+    for (const MemoryCurve& other : source.memory()) most = std::max(most, other.peak());
     const double scale = (height - 3.0) / static_cast<double>(most);
     const double bottom = top + height - 1.0;
     QColor area = m_colours.mark;
@@ -333,31 +336,30 @@ void TimelinePainter::paintMemory(std::size_t pane, std::size_t rank, const Pane
         return static_cast<std::int64_t>(m_canvas.nsAt(column)) + box.origin;
     };
     const auto columns = static_cast<int>(m_canvas.trackWidth());
-    for (int from = 0; from < columns;) {
-        const auto mostAt = [&](int c) {
-            return curve.mostIn(timeAt(kGutter + c), timeAt(kGutter + c + 1));
-        };
-        const std::int64_t bytes = mostAt(from);
-        int to = from + 1;
-        while (to < columns && mostAt(to) == bytes) ++to;
-        if (bytes > 0) {
-            const double y = bottom - static_cast<double>(bytes) * scale;
-            m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, bottom),
-                                  colour(area));
-            m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, y + 1),
-                                  colour(m_colours.mark));
-        }
-        from = to;
+    const auto paintStretch = [&](int from, int to, std::int64_t bytes) {
+        const double y = bottom - static_cast<double>(bytes) * scale;
+        m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, bottom), colour(area));
+        m_list->AddRectFilled(point(kGutter + from, y), point(kGutter + to, y + 1),
+                              colour(m_colours.mark));
+    };
+    int from = 0;
+    std::int64_t held = 0;
+    for (int c = 0; c <= columns; ++c) {
+        const std::int64_t here =
+            c < columns ? curve.mostIn(timeAt(kGutter + c), timeAt(kGutter + c + 1)) : 0;
+        if (here == held) continue;
+        if (held > 0) paintStretch(from, c, held);
+        from = c;
+        held = here;
     }
     text(kGutter - 54, top + (height - 15) / 2, m_colours.faint, "memory", kGutter - 4);
     const std::string peak = humanBytes(Bytes(static_cast<double>(curve.peak())));
     text(10, top + (height - 15) / 2, m_colours.faint, "peak " + peak, kGutter - 58);
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     if (mouse.y < top || mouse.y >= top + height || mouse.x < kGutter) return;
-    const RankTimeline& name = m_canvas.panes()[pane].source->header().ranks[rank];
-    const std::int64_t held = curve.at(timeAt(mouse.x));
-    m_memory_hover = {fmt::format("{} held", humanBytes(Bytes(static_cast<double>(held)))),
-                      fmt::format("{}, peak {}", rankText(name), peak)};
+    const auto under = static_cast<double>(curve.at(timeAt(mouse.x)));
+    m_memory_hover = {fmt::format("{} held", humanBytes(Bytes(under))),
+                      fmt::format("{}, peak {}", rankText(source.header().ranks[rank]), peak)};
 }
 
 void TimelinePainter::paintChosen(std::size_t pane, std::size_t row, const PaneBox& box, double top,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/views/file_highlighter.h"
 
-#include "ui/views/theme.h"
-
 namespace piper::ui {
 
 FileHighlighter::FileHighlighter(QTextDocument* document, bool dark)

@@ -3,10 +3,8 @@
 
 #include <QComboBox>
 #include <QEvent>
-#include <QSignalBlocker>
 #include <QVBoxLayout>
 
-#include "ui/models/plan_choices.h"
 #include "ui/models/text_format.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/views/theme.h"
@@ -16,11 +14,10 @@ namespace piper::ui {
 namespace {
 
 /// "modelled · zb_h1 · step 132 ms · one rank a stage"
-QString scheduleTitle(const ShownRun& run) {
-    const Result<Plan> plan = readPlanText(run.run->plan_json, "plan");
-    const std::int64_t step = run.timeline->steps().front().length();
+QString scheduleTitle(const ShownSchedule& schedule) {
     return QStringLiteral("modelled · %1 · step %2 · one rank a stage")
-        .arg(plan.ok() ? text(toText(plan->schedule)) : QString(), nanosecondsText(step));
+        .arg(text(toText(schedule.kind)),
+             nanosecondsText(schedule.run.timeline->steps().front().length()));
 }
 
 }  // namespace
@@ -53,8 +50,11 @@ SchedulePage::SchedulePage(Workbench& workbench, QWidget* parent)
         m_workbench.schedule.setBeside(option.isValid() ? std::optional(option.value<std::size_t>())
                                                         : std::nullopt);
     });
+    // Also those that the plan's framework refuses, which say why.
     m_beside->addItem(QStringLiteral("nothing"));
-    listSchedules();
+    for (const ScheduleKind kind : generatedSchedules())
+        m_beside->addItem(text(toText(kind)),
+                          QVariant::fromValue(static_cast<std::size_t>(m_beside->count() - 1)));
     connect(&workbench.timeline_keys, &TimelineKeys::changed, this, &SchedulePage::sayPlan);
     take();
 }
@@ -70,41 +70,32 @@ void SchedulePage::changeEvent(QEvent* event) {
 }
 
 void SchedulePage::take() {
-    listSchedules();
     const ScheduleViewModel& schedule = m_workbench.schedule;
-    if (schedule.shown().empty()) {
+    if (schedule.own().run.empty()) {
         m_canvas->setPanes({});
-        m_line->setText(schedule.fault().isEmpty() ? QStringLiteral("Simulating the schedule…")
-                                                   : schedule.fault());
+        m_line->setText(schedule.own().fault.isEmpty() ? QStringLiteral("Simulating the schedule…")
+                                                       : schedule.own().fault);
         return;
     }
     std::vector<TimelinePane> panes;
-    for (const ShownRun* run : {&schedule.shown(), &schedule.other()})
-        if (!run->empty()) panes.push_back({scheduleTitle(*run), run->timeline, 0});
+    for (const ShownSchedule* shown : {&schedule.own(), &schedule.other()})
+        if (!shown->run.empty()) panes.push_back({scheduleTitle(*shown), shown->run.timeline, 0});
     m_canvas->setPanes(std::move(panes));
     sayPlan();
 }
 
-/// What can be beside it: every schedule, the refused ones too, which say why.
-void SchedulePage::listSchedules() {
-    if (m_beside->count() > 1 || !m_workbench.plan.hasPlan()) return;
-    const auto options = choiceOptions(m_workbench.plan.plan(), Choice::Schedule);
-    for (std::size_t i = 0; i < options.size(); ++i)
-        m_beside->addItem(text(options[i].label), QVariant::fromValue(i));
-}
-
 void SchedulePage::sayPlan() {
     const ScheduleViewModel& schedule = m_workbench.schedule;
-    if (schedule.shown().empty()) return;
-    if (!schedule.otherFault().isEmpty()) {
-        m_line->setText(QStringLiteral("Beside it: %1").arg(schedule.otherFault()));
+    if (schedule.own().run.empty()) return;
+    if (!schedule.other().fault.isEmpty()) {
+        m_line->setText(QStringLiteral("Beside it: %1").arg(schedule.other().fault));
         return;
     }
     const Plan& plan = m_workbench.plan.plan();
     m_line->setText(QStringLiteral("%1 · %2 micro-batches · %3 operations. %4")
                         .arg(layoutText(plan))
                         .arg(plan.numMicroBatches())
-                        .arg(countText(static_cast<double>(schedule.shown().numEvents())),
+                        .arg(countText(static_cast<double>(schedule.own().run.numEvents())),
                              m_workbench.timeline_keys.hint()));
 }
 

@@ -27,7 +27,6 @@ protected:
 private:
     void take();
     void sayPlan();
-    void listSchedules();
 
     Workbench& m_workbench;
     TextLine* m_line;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "core/run/run.h"
 
-namespace piper::ui {
+namespace piper {
 
 /// What a rank holds over time, all terms together, as steps.
 class MemoryCurve {
@@ -27,4 +27,4 @@ private:
     std::int64_t m_peak = 0;
 };
 
-}  // namespace piper::ui
+}  // namespace piper

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
-#include "ui/timeline/memory_curve.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/memory_curve.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 #include "core/run/memory_moments.h"
 #include "core/run/rank_clock.h"
 
-namespace piper::ui {
+namespace piper {
 namespace {
 
 constexpr std::size_t kStretches = 4096;
@@ -40,4 +40,4 @@ std::int64_t MemoryCurve::mostIn(std::int64_t begin_ns, std::int64_t end_ns) con
     return most;
 }
 
-}  // namespace piper::ui
+}  // namespace piper
