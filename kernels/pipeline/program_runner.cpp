@@ -80,8 +80,10 @@ Status ProgramRunner::runStep(std::int64_t step) {
 }
 
 Status ProgramRunner::issue(const Operation& operation) {
+    const std::size_t running_before = m_running.size();
     PIPER_TRY(completeDependencies(operation));
-    PIPER_TRY(poll());  // what has ended holds no memory any more
+    // What else ended while one was waited for holds no memory any more.
+    if (m_running.size() != running_before) PIPER_TRY(poll());
     if (m_hooks.started) m_hooks.started(m_step, operation);
     Running running;
     running.operation = &operation;
@@ -92,7 +94,7 @@ Status ProgramRunner::issue(const Operation& operation) {
     running.begun = std::move(begun).value();
     if (running.begun.elsewhere) {
         m_end_cpu_ns = -1;
-        return {};
+        return poll();
     }
     if (!running.begun.transfer && !running.begun.finish) {
         record(running, cpu_begin);
@@ -100,7 +102,7 @@ Status ProgramRunner::issue(const Operation& operation) {
         m_end_cpu_ns = -1;
         m_running.push_back(std::move(running));
     }
-    return {};
+    return poll();
 }
 
 std::int64_t ProgramRunner::cpuTimeAt(std::int64_t wall_ns) const {
