@@ -63,10 +63,10 @@ public:
         return true;
     }
     Status wait() override {
-        for (std::int64_t round = 0; !test(); ++round) {
-            const std::size_t before = m_receives.size() + m_sends.size();
-            note(m_group.pause(round, underWay()));
-            if (before != m_receives.size() + m_sends.size()) round = -1;
+        std::int64_t idle = 0;  // rounds since a transfer ended
+        for (std::int64_t before = m_ended; !test(); before = m_ended) {
+            if (before != m_ended) idle = 0;
+            note(m_group.pause(idle++, underWay()));
         }
         return m_status;
     }
@@ -117,6 +117,7 @@ private:
                 continue;
             }
             note(m_receives[i].transfer->wait());
+            ++m_ended;
             const std::size_t number = m_receives[i].number;
             m_receives[i] = std::move(m_receives.back());
             m_receives.pop_back();
@@ -126,6 +127,7 @@ private:
         std::erase_if(m_sends, [this](const auto& send) {
             const bool done = send->test();
             if (done) note(send->wait());
+            m_ended += done ? 1 : 0;
             return done;
         });
     }
@@ -146,6 +148,7 @@ private:
     std::vector<std::vector<std::size_t>> m_dependents;  ///< [receives] steps
     std::vector<Incoming> m_receives;
     std::vector<std::unique_ptr<PendingTransfer>> m_sends;
+    std::int64_t m_ended = 0;  ///< transfers
     bool m_done = false;
     Status m_status;
 };
