@@ -288,19 +288,20 @@ class Steps(SlurmCase):
 class Endings(SlurmCase):
     """What ends a job from outside; minutes, since Slurm takes them."""
 
-    def end_of(self, session, job):
+    def assert_ends_with(self, session, job, words):
+        """The job fails, and who follows it and who lists it is told the words."""
         result = self.ctl("attach", job, "--session", session, "-o",
                           str(Bench.folder / f"{Path(job).name}.piper"), status=3)
         listed = self.job(session, job)
         self.assertEqual(listed["state"], "failed")
-        self.assertIn(listed["message"], result.stderr)
-        return f"{result.stderr}\nlog of the job:\n{self.log(job)}"
+        for told in (result.stderr, listed["message"]):
+            self.assertIn(words, told, f"log of the job:\n{self.log(job)}")
 
     def test_a_time_limit_is_named(self):
         session = self.add("limit", "--launcher", "sbatch", "--partition", "main", "--time", "1")
         job = self.start(session)
         self.running_on((1, 2), job)
-        self.assertIn("Slurm ended the job at its time limit", self.end_of(session, job))
+        self.assert_ends_with(session, job, "Slurm ended the job at its time limit")
         self.assert_nothing_left(job)
 
     def test_a_controller_that_is_away_ends_no_job(self):
@@ -328,7 +329,7 @@ class Endings(SlurmCase):
         job = self.start(session)
         self.running_on((1, 2), job)
         session_case.lab("lose", "2")
-        self.assertIn("node node2 was lost", self.end_of(session, job))
+        self.assert_ends_with(session, job, "node node2 was lost")
 
     def test_y_a_lost_node_is_named_also_when_it_held_the_script(self):
         session = self.add("lost", "--launcher", "sbatch", "--line",
@@ -337,7 +338,7 @@ class Endings(SlurmCase):
         self.running_on((1, 3), job)
         self.assertIn("BatchHost=node1", slurm("scontrol", "show", "job", number_of(job)))
         session_case.lab("lose", "1")
-        self.assertIn("node node1 was lost", self.end_of(session, job))
+        self.assert_ends_with(session, job, "node node1 was lost")
         for node in (0, 3):
             self.assertEqual(self.processes(node, job), [])
 
