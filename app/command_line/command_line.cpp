@@ -42,6 +42,27 @@ CLI::Validator oneOf(std::vector<std::string> words) {
     return CLI::Validator(check, description + "}");
 }
 
+namespace {
+
+CLI::Validator numberThat(bool (*holds)(double), const char* rule, const char* description) {
+    const auto check = [holds, rule](const std::string& given) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(given, value) && holds(value)) return {};
+        return fmt::format("'{}' must be {}", given, rule);
+    };
+    return CLI::Validator(check, description);
+}
+
+}  // namespace
+
+CLI::Validator aboveZero() {
+    return numberThat([](double v) { return v > 0; }, "a number above 0", "POSITIVE");
+}
+
+CLI::Validator fromZero() {
+    return numberThat([](double v) { return v >= 0; }, "a number, 0 or more", "NONNEGATIVE");
+}
+
 void completeCommandLine(CLI::App& root) {
     root.set_version_flag("--version", root.get_name() + " " + programVersion(),
                           "Print the version and exit");

@@ -17,6 +17,10 @@ namespace piper::app {
 /// Accepts these words only; --help and the completions list them. The message names the nearest.
 [[nodiscard]] CLI::Validator oneOf(std::vector<std::string> words);
 
+/// A number above 0, and one from 0 on. The message names what was given.
+[[nodiscard]] CLI::Validator aboveZero();
+[[nodiscard]] CLI::Validator fromZero();
+
 /// "{a,b,c}" of an enumeration's names, as type name of an option whose value the program checks.
 template <class E>
 [[nodiscard]] std::string choices() {

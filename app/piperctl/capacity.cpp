@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "app/command_line/command_line.h"
 #include "app/common/parallel.h"
 #include "app/files/files.h"
 #include "app/piperctl/command.h"
@@ -184,9 +185,9 @@ void addCapacity(CommandSet& commands) {
                    "Dimensions decided already: \"tp=2 zero_stage=1 offload=none\"");
     app.add_option("--max-devices", options->max_devices,
                    "Devices at most for the fewest; default: the cluster's")
-        ->check(CLI::PositiveNumber);
+        ->check(aboveZero());
     app.add_option("--tokens", options->tokens, "Token budget: days and cost of the best plan")
-        ->check(CLI::PositiveNumber);
+        ->check(aboveZero());
     app.add_option("--availability", options->availability,
                    "Share of the time in which steps are made")
         ->check(CLI::Range(0.01, 1.0))

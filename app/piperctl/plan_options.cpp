@@ -15,9 +15,8 @@ void addWorkloadOptions(CLI::App& app, PlanOptions& options) {
     app.add_option("--cluster", options.cluster,
                    "Cluster file, or DEVICE:NODES with a catalogue device (\"H100 SXM:8\")");
     app.add_option("--global-batch-size", options.global_batch_size, "Sequences of one step")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--seq-len", options.seq_len, "Tokens of one sequence")
-        ->check(CLI::PositiveNumber);
+        ->check(aboveZero());
+    app.add_option("--seq-len", options.seq_len, "Tokens of one sequence")->check(aboveZero());
     app.add_option("--framework", options.framework, "Whose rules hold; default: plain")
         ->type_name(choices<Framework>());
     app.add_option("--precision", options.precision, "Main precision; default: bf16 on GPUs")
@@ -50,13 +49,13 @@ void addPlanOptions(CLI::App& app, PlanOptions& options) {
     addWorkloadOptions(app, options);
     app.add_option("--layout", options.layout, "Degrees: \"pp=4 ep=8\"; dp follows from the world");
     app.add_option("--world", options.world, "Ranks; default: every device of the cluster")
-        ->check(CLI::PositiveNumber);
+        ->check(aboveZero());
     app.add_option("--schedule", options.schedule,
                    "Pipeline schedule; default: 1f1b, interleaved_1f1b with vpp above 1")
         ->type_name(choices<ScheduleKind>());
     app.add_option("--micro-batch-size", options.micro_batch_size,
                    "Sequences of one micro-batch; default: 1")
-        ->check(CLI::PositiveNumber);
+        ->check(aboveZero());
     app.add_option("--recompute", options.recompute,
                    "none, full or modules: \"moe_act,layernorm\"; default: none");
     app.add_option(

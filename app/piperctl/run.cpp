@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "app/command_line/command_line.h"
 #include "app/common/sessions.h"
 #include "app/files/files.h"
 #include "app/piperctl/command.h"
@@ -83,7 +84,7 @@ void addRun(CommandSet& commands) {
     app.add_option("plan", options->plan, "Plan file")->required();
     app.add_option("--session", options->session, "Session to run it in")->capture_default_str();
     app.add_option("--steps", options->steps, "Optimizer steps")
-        ->check(CLI::PositiveNumber)
+        ->check(aboveZero())
         ->capture_default_str();
     app.add_option("--data", options->data, "Text file to train on, on the session's host");
     app.add_option("--seed", options->seed, "Of the initial weights and the order of the data")

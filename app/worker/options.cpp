@@ -38,15 +38,15 @@ ParsedOptions parseOptions(int argc, char** argv) {
     app.add_option("--replay-routing", o.replay_routing, "make every token choose as in FILE");
     app.add_option("--memory-limit-bytes", o.memory_limit_bytes,
                    "refuse to hold more, as a device of that memory would")
-        ->check(CLI::PositiveNumber);
+        ->check(app::aboveZero());
     app.add_option("--backend", o.backend, "cpu, or cuda where its plugin and a device are found")
         ->check(app::oneOf({"cpu", "cuda"}))
         ->capture_default_str();
     app.add_option("--learning-rate", o.learning_rate)
-        ->check(CLI::NonNegativeNumber)
+        ->check(app::fromZero())
         ->capture_default_str();
     app.add_option("--checkpoint-every", o.checkpoint_every, "steps between checkpoints")
-        ->check(CLI::PositiveNumber);
+        ->check(app::aboveZero());
     app.add_option("--checkpoint-directory", o.checkpoint_directory,
                    "where checkpoints go (JOB/checkpoints with --checkpoint-every); also written "
                    "after the last step");
