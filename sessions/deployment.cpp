@@ -27,37 +27,69 @@ struct Answer {
     std::string missing, said;
 };
 
-std::string questionScript(const std::vector<std::string>& files) {
+/// Prints the hash of each file, then goes on only when each is the one wanted: nothing else may
+/// be started.
+std::string hashQuestion(const std::vector<Part>& parts) {
     std::string script =
         "h() { if command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r < \"$1\"; else "
-        "sha256sum < \"$1\"; fi | cut -d' ' -f1; }\n";
-    for (const std::string& file : files)
-        script += fmt::format("f={}; if [ -x \"$f\" ]; then echo H $(h \"$f\"); else echo H; fi\n",
-                              shellQuote(file));
-    return script + fmt::format(
-                        "w={}\n[ -x \"$w\" ] || exit 0\n"
-                        "t=$(\"$w\" --help 2>&1 >/dev/null); s=$?\necho R $s\n"
-                        "[ $s -eq 0 ] || {{ printf 'T %s\\n' \"$t\"\n"
-                        "ldd \"$w\" 2>&1 | awk '/not found/ {{ print \"M\", $1 }}'; }}\n"
-                        "exit 0\n",
-                        shellQuote(files.front()));
+        "sha256sum < \"$1\"; fi | cut -d' ' -f1; }\nsame=1\n";
+    for (const Part& part : parts)
+        script += fmt::format(
+            "f={}; g=; [ ! -x \"$f\" ] || g=$(h \"$f\"); echo \"H $g\"\n[ \"$g\" = {} ] || "
+            "same=0\n",
+            shellQuote(part.remote), part.hash);
+    return script + "[ $same -eq 1 ] || exit 0\n";
 }
 
-Result<Answer> ask(Connection& connection, const std::vector<std::string>& files) {
-    PIPER_ASSIGN(const CommandResult r, runShell(connection, questionScript(files)));
+std::string startQuestion(const std::string& worker) {
+    return fmt::format(
+        "w={}\n[ -x \"$w\" ] || exit 0\n"
+        "t=$(\"$w\" --help 2>&1 >/dev/null); s=$?\necho R $s\n"
+        "[ $s -eq 0 ] || {{ printf 'T %s\\n' \"$t\"\n"
+        "ldd \"$w\" 2>&1 | awk '/not found/ {{ print \"M\", $1 }}'; }}\n"
+        "exit 0\n",
+        shellQuote(worker));
+}
+
+Result<Answer> ask(Connection& connection, const std::vector<Part>& parts,
+                   const std::string& worker) {
+    PIPER_ASSIGN(const CommandResult r,
+                 runShell(connection, (parts.empty() ? std::string() : hashQuestion(parts)) +
+                                          startQuestion(worker)));
     Answer answer;
     std::istringstream in(r.output);
     std::string line;
     while (std::getline(in, line)) {
         const std::string value = line.size() > 2 ? line.substr(2) : "";
-        if (line.starts_with("H")) answer.hashes.push_back(value);
+        if (line.starts_with("H")) answer.hashes.push_back(displayLine(value, 80));
         if (line.starts_with("R ")) answer.start = std::atoi(value.c_str());
         if (line.starts_with("T ")) answer.said = displayLine(value, 200);
         if (line.starts_with("M ")) answer.missing += " " + displayLine(value, 100);
     }
-    if (answer.hashes.size() >= files.size()) return answer;
+    if (answer.hashes.size() >= parts.size()) return answer;
     return fail(ErrorCode::External, "{} does not say whether the worker is there: {}",
                 connection.label(), displayLine(r.error_output + r.output));
+}
+
+/// What was sent, and found whole under its temporary name, must be what is there now.
+Status mustBeWhatWasSent(Connection& connection, const std::vector<Part>& parts,
+                         const Answer& answer) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (answer.hashes[i] == parts[i].hash) continue;
+        (void)connection.run({"rm", "-f", "--", parts[i].remote});
+        Error error = fail(ErrorCode::External,
+                           "what {} has is not what was sent to it, and was not started: SHA-256 "
+                           "{} here, {} there",
+                           connection.label(), parts[i].hash,
+                           answer.hashes[i].empty() ? "none" : answer.hashes[i]);
+        error.where = parts[i].remote;
+        error.hint =
+            "its file system changes files, or its openssl or sha256sum does not tell the truth: "
+            "ask its administrator, try another directory (session add --directory DIR), or name a "
+            "worker that you put there yourself (session add --worker PATH)";
+        return error;
+    }
+    return {};
 }
 
 Status mustRun(Connection& connection, const Answer& answer, const std::string& worker) {
@@ -96,10 +128,9 @@ Result<Deployment> deployWorker(Connection& connection, const std::string& direc
         PIPER_ASSIGN(part.hash, sha256OfFile(part.local));
     }
     const std::string home = directory + "/worker/" + parts.front().hash.substr(0, 16);
-    std::vector<std::string> files;
-    for (Part& part : parts) files.push_back(part.remote = home + "/" + part.remote);
-    PIPER_ASSIGN(Answer answer, ask(connection, files));
-    Deployment out{files.front(), false};
+    for (Part& part : parts) part.remote = home + "/" + part.remote;
+    Deployment out{parts.front().remote, false};
+    PIPER_ASSIGN(Answer answer, ask(connection, parts, out.worker));
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (answer.hashes[i] == parts[i].hash) continue;
         if (!out.sent) PIPER_TRY(connection.makeDirectory(home));
@@ -107,14 +138,15 @@ Result<Deployment> deployWorker(Connection& connection, const std::string& direc
         out.sent = true;
     }
     if (out.sent) {
-        PIPER_ASSIGN(answer, ask(connection, files));
+        PIPER_ASSIGN(answer, ask(connection, parts, out.worker));
+        PIPER_TRY(mustBeWhatWasSent(connection, parts, answer));
     }
     PIPER_TRY(mustRun(connection, answer, out.worker));
     return out;
 }
 
 Status checkWorker(Connection& connection, const std::string& worker) {
-    PIPER_ASSIGN(const Answer answer, ask(connection, {worker}));
+    PIPER_ASSIGN(const Answer answer, ask(connection, {}, worker));
     return mustRun(connection, answer, worker);
 }
 

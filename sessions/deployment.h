@@ -19,8 +19,9 @@ struct Deployment {
 
 /// Puts the worker (and its CUDA plugin, when there is one beside it) into
 /// DIRECTORY/worker/HASH/, private, once for each version; whole or not at all. Then starts it
-/// once to see that it runs there.
-/// Errors: External when it does not run on the host, naming the missing libraries.
+/// once to see that it runs there; a file of another SHA-256 is never started.
+/// Errors: External when it does not run on the host, naming the missing libraries, or when the
+/// host's SHA-256 of what was sent is another one, naming both.
 [[nodiscard]] Result<Deployment> deployWorker(Connection& connection, const std::string& directory,
                                               const std::filesystem::path& worker,
                                               const TransferProgress& progress,

@@ -218,7 +218,8 @@ Status adopt(Connection& connection, const std::string& directory, JobRecord& re
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> openJob(Connection& connection, const std::string& directory) {
+Result<std::unique_ptr<Job>> openJob(Connection& connection, const std::string& given) {
+    PIPER_ASSIGN(const std::string directory, checkJobDirectory(given));
     const std::string record_file = directory + "/" + std::string(kLauncherRecordFile);
     const Result<std::string> text = connection.readFile(record_file, 1 << 20);
     if (text.ok()) {

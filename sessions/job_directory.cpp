@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "sessions/display_text.h"
+
 namespace piper {
 
 std::filesystem::path localJobsRoot() {
@@ -20,6 +22,20 @@ std::filesystem::path localJobsRoot() {
     const char* home = std::getenv("HOME");
     return std::filesystem::path(home != nullptr ? home : "/tmp") / ".local" / "state" /
            "piper-workbench" / "jobs";
+}
+
+bool isPlainFileName(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." &&
+           name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+Result<std::string> checkJobDirectory(std::string_view directory) {
+    std::string clean = std::filesystem::path(directory).lexically_normal().string();
+    while (clean.size() > 1 && clean.back() == '/') clean.pop_back();
+    if (clean.starts_with('/') && isPlainFileName(jobName(clean))) return clean;
+    return fail(ErrorCode::InvalidInput,
+                "'{}' is no directory of a job: it must be absolute and end with the job's name",
+                displayLine(directory, 200));
 }
 
 std::string jobName(std::string_view directory) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/result.h"
+
 namespace piper {
 
 /// Names of the files of a job directory (docs/formats.md).
@@ -24,6 +26,14 @@ inline constexpr std::string_view kDigestScriptFile = "digest.sh";
 /// Where this user's jobs live: $PIPER_JOBS, else $XDG_STATE_HOME/piper-workbench/jobs, else
 /// ~/.local/state/piper-workbench/jobs.
 [[nodiscard]] std::filesystem::path localJobsRoot();
+
+/// A file name a host may give us: one part, not "." or "..", no "/" and no NUL.
+[[nodiscard]] bool isPlainFileName(std::string_view name);
+
+/// A job's directory as its processes and records name it: without "//", "." and a "/" at the end.
+/// Errors: InvalidInput when it is not absolute, or its last part is not the name of a job, below
+/// which files of that job are kept here.
+[[nodiscard]] Result<std::string> checkJobDirectory(std::string_view directory);
 
 /// The last part of a job's directory.
 [[nodiscard]] std::string jobName(std::string_view directory);

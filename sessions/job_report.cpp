@@ -14,6 +14,8 @@ namespace piper {
 namespace {
 
 constexpr std::size_t kLongestLine = 4U << 20;
+constexpr std::size_t kLongestEnding = 1U << 20;  ///< bytes of a log that say what ended a job
+constexpr std::size_t kMostJobs = 100000;         ///< of one root
 
 /// What a user must know of a job that waits.
 std::string queueMessage(const JobReport& report) {
@@ -83,7 +85,7 @@ void JobReportReader::take(std::string_view line, std::vector<JobReport>& out) {
             m_next.place = displayLine(value, 120);
             break;
         case 'L':
-            m_next.ending += value + "\n";
+            if (m_next.ending.size() < kLongestEnding) m_next.ending += value + "\n";
             break;
         case 'Z':
             m_next.slurm_end = std::move(value);
@@ -107,9 +109,9 @@ Result<JobStatus> statusOf(const JobReport& report, std::string_view where) {
     if (!report.exit_status.empty()) {
         // Rank 0 reports its own end; the job ends with its launcher.
         const int code = std::atoi(report.exit_status.c_str());
-        status.state = report.cancelled || code == 130 ? JobState::Cancelled
-                       : code == 0                     ? JobState::Finished
-                                                       : JobState::Failed;
+        status.state = code == 0                         ? JobState::Finished
+                       : report.cancelled || code == 130 ? JobState::Cancelled
+                                                         : JobState::Failed;
         return report.cancelled || code == 0 ? status : endedBy(ending, std::move(status));
     }
     if (!report.alive) {
@@ -133,7 +135,16 @@ Result<std::vector<JobSummary>> summarizeJobs(Connection& connection,
         return fail(ErrorCode::External, "{} does not list the jobs in {}: {}", connection.label(),
                     jobs_root, displayLine(r.error_output));
     std::vector<JobSummary> jobs;
-    for (const JobReport& report : JobReportReader().feed(r.output)) {
+    const std::vector<JobReport> reports = JobReportReader().feed(r.output);
+    if (reports.size() > kMostJobs)
+        return fail(ErrorCode::External, "{} lists {} jobs in {}; {} are read at most",
+                    connection.label(), reports.size(), jobs_root, kMostJobs);
+    for (const JobReport& report : reports) {
+        if (!isPlainFileName(report.name))
+            return fail(ErrorCode::External,
+                        "{} lists a job named '{}', which is no name of a directory; nothing of "
+                        "this list is used",
+                        connection.label(), displayLine(report.name, 120));
         const std::string directory = jobs_root + "/" + displayLine(report.name, 256);
         Result<JobStatus> status = statusOf(report, directory);
         JobSummary summary{directory, {}};

@@ -67,7 +67,8 @@ std::string stepName(const std::string& directory) {
 
 std::string cancelScript(const std::string& directory, const JobRecord& record) {
     const std::string cd = fmt::format("cd {} || exit 4\n", shellQuote(directory));
-    const std::string begin = fmt::format(": > {}\n", kCancelledFile);
+    // A job that has ended stays what it is; what it left alive is ended all the same.
+    const std::string begin = fmt::format("[ -s {} ] || : > {}\n", kExitStatusFile, kCancelledFile);
     if (!record.slurm_job.empty())  // of one that has ended, the number may be another job's by now
         return cd +
                fmt::format("[ ! -s {} ] && [ ! -s {} ] || exit 0\n", kExitStatusFile,

@@ -196,6 +196,26 @@ bool isPlain(std::string_view text, std::string_view more) {
     return text.empty() || text.front() != '-';
 }
 
+/// One of Slurm's own ways to write it; also none.
+bool isTimeLimit(const std::string& text) {
+    if (text.empty() || text == "UNLIMITED" || text == "INFINITE") return true;
+    constexpr std::string_view digits = "0123456789";
+    std::size_t at = 0, colons = 0;
+    bool days = false;
+    for (;; ++at) {
+        const std::size_t end = std::min(text.find_first_not_of(digits, at), text.size());
+        if (end == at) return false;
+        if (end == text.size()) return colons <= 2;
+        if (text[end] == '-' && !days && colons == 0)
+            days = true;
+        else if (text[end] == ':')
+            ++colons;
+        else
+            return false;
+        at = end;
+    }
+}
+
 }  // namespace
 
 std::string scriptOf(const RecordedCommand& what, const LauncherOptions& options) {
@@ -307,8 +327,10 @@ Status checkLauncher(std::string_view name, const LauncherOptions& options) {
         const std::size_t colon = std::min(host.find(':'), host.size());
         PIPER_TRY(checkHostName(std::string_view(host).substr(0, colon)));
         if (host.find_first_not_of("0123456789", colon + 1) != std::string::npos ||
-            colon + 1 == host.size())
-            return fail(ErrorCode::InvalidInput, "'{}' must be HOST or HOST:RANKS", host);
+            colon + 1 == host.size() ||
+            (colon < host.size() && std::atoi(host.c_str() + colon + 1) < 1))
+            return fail(ErrorCode::InvalidInput, "'{}' must be HOST or HOST:RANKS, 1 or more ranks",
+                        displayLine(host, 120));
     }
     const std::pair<const char*, const std::string*> words[] = {
         {"network interface", &options.network_interface},
@@ -321,6 +343,12 @@ Status checkLauncher(std::string_view name, const LauncherOptions& options) {
             return fail(ErrorCode::InvalidInput,
                         "{} '{}' may hold letters, digits and . _ - : , / + only", what,
                         displayLine(*value, 80));
+    if (!isTimeLimit(options.time_limit))
+        return fail(
+            ErrorCode::InvalidInput,
+            "time limit '{}' must be MINUTES, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS or "
+            "UNLIMITED",
+            displayLine(options.time_limit, 80));
     for (const std::string& line : options.extra_lines)
         if (line.find('\n') != std::string::npos)
             return fail(ErrorCode::InvalidInput, "'{}' is more than one line",

@@ -14,7 +14,10 @@ namespace piper {
 
 SshConfigFiles configFilesOf(const SessionConfig& session) {
     SshConfigFiles files = SshConfigFiles::ofThisUser();
-    if (!session.ssh_config.empty()) files.files = {session.ssh_config};
+    if (!session.ssh_config.empty()) {
+        files.files = {session.ssh_config};
+        files.must_be_private = false;  // as with ssh -F
+    }
     return files;
 }
 

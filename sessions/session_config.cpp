@@ -9,10 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <tuple>
 
 #include "core/base/json.h"
 #include "core/base/read_all.h"
+#include "sessions/display_text.h"
 #include "sessions/launchers.h"
+#include "sessions/ssh_config.h"
 
 namespace piper {
 namespace {
@@ -58,6 +61,50 @@ Result<SessionConfig> readSession(const Json& json, std::string where) {
     s.launch.extra_lines = strings(in, "extra_lines");
     PIPER_TRY(in.finish());
     return s;
+}
+
+/// Options that the session's launcher would not read.
+Status checkUsed(const SessionConfig& s) {
+    const std::tuple<const char*, bool, std::string_view> options[] = {
+        {"hosts", !s.launch.hosts.empty(), "mpirun"},
+        {"allocation", !s.launch.allocation.empty(), "srun"},
+        {"account", !s.launch.account.empty(), "srun and sbatch"},
+        {"partition", !s.launch.partition.empty(), "srun and sbatch"},
+        {"time limit", !s.launch.time_limit.empty(), "srun and sbatch"}};
+    for (const auto& [what, given, launchers] : options)
+        if (given && launchers.find(s.launcher) == std::string_view::npos)
+            return fail(ErrorCode::InvalidInput,
+                        "{} of session '{}' is for {}, and its launcher is {}", what, s.name,
+                        launchers, s.launcher);
+    return {};
+}
+
+Status checkSession(const SessionConfig& s) {
+    if (!isName(s.name))
+        return fail(ErrorCode::InvalidInput,
+                    "'{}' is no name of a session: 1 to 64 letters, digits, '.', '_' and '-'",
+                    displayLine(s.name, 120));
+    if (s.host.empty())
+        return fail(ErrorCode::InvalidInput, "session '{}' needs a host: [USER@]HOST[:PORT]",
+                    s.name);
+    PIPER_TRY(checkSshHost(s.host));
+    std::error_code none;
+    if (!s.ssh_config.empty() &&
+        (!s.ssh_config.starts_with('/') || !std::filesystem::exists(s.ssh_config, none)))
+        return fail(ErrorCode::NotFound,
+                    "configuration '{}' of session '{}' is not there, or its path does not begin "
+                    "with /",
+                    displayLine(s.ssh_config), s.name);
+    if (!s.directory.empty() && !s.directory.starts_with('/') && !s.directory.starts_with("~/"))
+        return fail(ErrorCode::InvalidInput,
+                    "directory '{}' of session '{}' must begin with / or ~/",
+                    displayLine(s.directory), s.name);
+    if (!s.worker.empty() && !s.worker.starts_with('/'))
+        return fail(ErrorCode::InvalidInput,
+                    "worker '{}' of session '{}' is a path on its host and must begin with /",
+                    displayLine(s.worker), s.name);
+    PIPER_TRY(checkLauncher(s.launcher, s.launch));
+    return checkUsed(s);
 }
 
 }  // namespace
@@ -123,14 +170,7 @@ Result<SessionConfig> SessionStore::find(std::string_view name) const {
 }
 
 Status SessionStore::add(const SessionConfig& session) const {
-    if (!isName(session.name))
-        return fail(ErrorCode::InvalidInput,
-                    "'{}' is no name of a session: 1 to 64 letters, digits, '.', '_' and '-'",
-                    session.name);
-    if (session.host.empty() || session.host.front() == '-')
-        return fail(ErrorCode::InvalidInput, "session '{}' needs a host: [USER@]HOST[:PORT]",
-                    session.name);
-    PIPER_TRY(checkLauncher(session.launcher, session.launch));
+    PIPER_TRY(checkSession(session));
     PIPER_ASSIGN(std::vector<SessionConfig> sessions, list());
     for (const SessionConfig& other : sessions)
         if (other.name == session.name) {

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <optional>
 
+#include "sessions/display_text.h"
 #include "sessions/ssh_config_reader.h"
 
 namespace piper {
@@ -34,45 +37,99 @@ bool matchesGlob(std::string_view text, std::string_view pattern) {
     return p == pattern.size();
 }
 
-std::string expandTokens(std::string_view text, const SshHostConfig& host,
-                         const SshConfigFiles& files) {
-    std::string out;
-    if (text == "~" || text.starts_with("~/")) {
-        out = files.home.string();
-        text.remove_prefix(1);
-    }
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '%' || i + 1 == text.size()) {
-            out += text[i];
-            continue;
+/// The name of this host, as gethostname gives it.
+std::string localHostName() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// What OpenSSH puts in the place of "%x"; nothing for what we do not know.
+std::optional<std::string> tokenValue(char token, const SshHostConfig& host,
+                                      const SshConfigFiles& files) {
+    switch (token) {
+        case '%':
+            return "%";
+        case 'd':
+            return files.home.string();
+        case 'h':
+            return host.host_name;
+        case 'i':
+            return std::to_string(::getuid());
+        case 'k':
+            return host.host_key_alias.empty() ? host.alias : host.host_key_alias;
+        case 'L': {
+            const std::string name = localHostName();
+            return name.substr(0, name.find('.'));
         }
-        switch (text[++i]) {
-            case 'd':
-                out += files.home.string();
-                break;
-            case 'h':
-                out += host.host_name;
-                break;
-            case 'n':
-                out += host.alias;
-                break;
-            case 'p':
-                out += std::to_string(host.port);
-                break;
-            case 'r':
-                out += host.user;
-                break;
-            case 'u':
-                out += files.local_user;
-                break;
-            case '%':
-                out += '%';
-                break;
-            default:
-                out += '%', out += text[i];
+        case 'l':
+            return localHostName();
+        case 'n':
+            return host.alias;
+        case 'p':
+            return std::to_string(host.port);
+        case 'r':
+            return host.user;
+        case 'u':
+            return files.local_user;
+        default:
+            return std::nullopt;
+    }
+}
+
+/// "~" and "~user" at the beginning. Errors: InvalidInput for a user that is not there.
+Result<std::string> expandHome(std::string_view text, const SshConfigFiles& files) {
+    if (!text.starts_with('~')) return std::string(text);
+    const std::size_t slash = std::min(text.find('/'), text.size());
+    const std::string user(text.substr(1, slash - 1)), rest(text.substr(slash));
+    if (user.empty()) return files.home.string() + rest;
+    if (const passwd* entry = ::getpwnam(user.c_str()); entry != nullptr)
+        return entry->pw_dir + rest;
+    return fail(ErrorCode::InvalidInput, "'{}': no user '{}' on this machine", text, user);
+}
+
+/// Errors: InvalidInput for a token or a variable that is not there, Unsupported for those we do
+/// not know; the message names the keyword and the host.
+Result<std::string> expandTokens(std::string_view keyword, std::string_view given,
+                                 const SshHostConfig& host, const SshConfigFiles& files) {
+    const std::string place = fmt::format("{} of host '{}'", keyword, host.alias);
+    Result<std::string> expanded = expandHome(given, files);
+    if (!expanded.ok()) return std::move(expanded).error().at(place);
+    const std::string text = *std::move(expanded);
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text.compare(i, 2, "${") == 0) {
+            const std::size_t close = text.find('}', i);
+            const std::string name =
+                close == std::string::npos ? "" : text.substr(i + 2, close - i - 2);
+            const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
+            if (value == nullptr)
+                return fail(ErrorCode::InvalidInput, "'{}': no variable '{}' in the environment",
+                            given, name)
+                    .at(place);
+            out += value;
+            i = close;
+        } else if (text[i] == '%') {
+            const char token = i + 1 < text.size() ? text[++i] : '\0';
+            const std::optional<std::string> value = tokenValue(token, host, files);
+            if (!value)
+                return fail(ErrorCode::Unsupported,
+                            "'{}': '%{}' is not followed; %% %d %h %i %k %L %l %n %p %r %u are",
+                            given, token == '\0' ? "" : std::string(1, token))
+                    .at(place);
+            out += *value;
+        } else {
+            out += text[i];
         }
     }
     return out;
+}
+
+Status expandAll(std::string_view keyword, std::vector<std::string>& texts,
+                 const SshHostConfig& host, const SshConfigFiles& files) {
+    for (std::string& text : texts) {
+        PIPER_ASSIGN(text, expandTokens(keyword, text, host, files));
+    }
+    return {};
 }
 
 void addUsualIdentities(SshHostConfig& host, const SshConfigFiles& files) {
@@ -113,9 +170,43 @@ Result<HopName> readHop(std::string_view text) {
     if (colon != std::string_view::npos) {
         PIPER_ASSIGN(hop.port, readSshPort(text.substr(colon + 1), given));
     }
-    if (hop.host.empty() || hop.host.front() == '-')
-        return fail(ErrorCode::InvalidInput, "'{}' names no host; write [user@]host[:port]", given);
+    const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; };
+    if (hop.host.empty() || hop.host.front() == '-' || std::ranges::any_of(given, is_blank))
+        return fail(ErrorCode::InvalidInput, "'{}' names no host; write [user@]host[:port]",
+                    displayLine(given, 120));
     return hop;
+}
+
+Result<SshHostConfig> resolveHop(const SshConfigFiles& files, const HopName& hop) {
+    SshConfigValues typed;
+    typed.host.alias = hop.host;
+    if (!hop.user.empty()) {
+        typed.host.user = hop.user;
+        typed.set.insert("user");
+    }
+    if (hop.port != 0) {
+        typed.host.port = hop.port;
+        typed.set.insert("port");
+    }
+    PIPER_ASSIGN(SshConfigValues values, readSshConfig(files, std::move(typed)));
+    SshHostConfig& host = values.host;
+    if (host.user.empty()) host.user = files.local_user;
+    // %h of HostName is the name typed, elsewhere it is the resolved one.
+    const std::string configured = host.host_name;
+    host.host_name = hop.host;
+    if (!configured.empty()) {
+        PIPER_ASSIGN(host.host_name, expandTokens("HostName", configured, host, files));
+    }
+    PIPER_TRY(expandAll("IdentityFile", host.identity_files, host, files));
+    if (!values.set.contains("identityfile")) addUsualIdentities(host, files);
+    if (host.known_hosts.empty()) host.known_hosts = {"~/.ssh/known_hosts", "~/.ssh/known_hosts2"};
+    PIPER_TRY(expandAll("UserKnownHostsFile", host.known_hosts, host, files));
+    if (host.global_known_hosts.empty())
+        host.global_known_hosts = {"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"};
+    PIPER_ASSIGN(host.identity_agent,
+                 expandTokens("IdentityAgent", host.identity_agent, host, files));
+    PIPER_TRY(expandAll("ProxyJump", host.jumps, host, files));
+    return std::move(host);
 }
 
 Status appendRoute(const SshConfigFiles& files, std::string_view name,
@@ -125,17 +216,13 @@ Status appendRoute(const SshConfigFiles& files, std::string_view name,
                     "ProxyJump of '{}' leads over more than {} hosts: the jumps form a loop", name,
                     kMostHops);
     PIPER_ASSIGN(const HopName hop, readHop(name));
-    PIPER_ASSIGN(SshHostConfig host, resolveSshHost(files, hop.host));
-    if (!hop.user.empty()) host.user = hop.user;
-    if (hop.port != 0) host.port = hop.port;
+    PIPER_ASSIGN(SshHostConfig host, resolveHop(files, hop));
     // As in OpenSSH, only the first jump follows a ProxyJump of its own.
     if (!host.jumps.empty()) {
         PIPER_TRY(appendRoute(files, host.jumps.front(), route, depth + 1));
         for (std::size_t i = 1; i < host.jumps.size(); ++i) {
             PIPER_ASSIGN(const HopName next, readHop(host.jumps[i]));
-            PIPER_ASSIGN(SshHostConfig config, resolveSshHost(files, next.host));
-            if (!next.user.empty()) config.user = next.user;
-            if (next.port != 0) config.port = next.port;
+            PIPER_ASSIGN(SshHostConfig config, resolveHop(files, next));
             route.push_back(std::move(config));
         }
     }
@@ -161,7 +248,13 @@ SshConfigFiles SshConfigFiles::ofThisUser() {
     files.home = home != nullptr ? home : entry != nullptr ? entry->pw_dir : "/";
     files.local_user = entry != nullptr ? entry->pw_name : "";
     files.files = {files.home / ".ssh" / "config", "/etc/ssh/ssh_config"};
+    files.must_be_private = true;
     return files;
+}
+
+Status checkSshHost(std::string_view text) {
+    const Result<HopName> hop = readHop(text);
+    return hop.ok() ? Status() : Status(hop.error());
 }
 
 bool matchesSshPatterns(std::string_view text, const std::vector<std::string>& patterns) {
@@ -177,21 +270,7 @@ bool matchesSshPatterns(std::string_view text, const std::vector<std::string>& p
 }
 
 Result<SshHostConfig> resolveSshHost(const SshConfigFiles& files, std::string_view alias) {
-    PIPER_ASSIGN(SshConfigValues values, readSshConfig(files, alias));
-    SshHostConfig& host = values.host;
-    if (host.host_name.empty()) host.host_name = alias;
-    if (host.user.empty()) host.user = files.local_user;
-    // %h of HostName is the name typed, elsewhere it is the resolved one.
-    SshHostConfig typed;
-    typed.host_name = alias;
-    host.host_name = expandTokens(host.host_name, typed, files);
-    for (std::string& file : host.identity_files) file = expandTokens(file, host, files);
-    if (host.identity_files.empty()) addUsualIdentities(host, files);
-    if (host.known_hosts.empty()) host.known_hosts = "~/.ssh/known_hosts";
-    host.known_hosts = expandTokens(host.known_hosts, host, files);
-    if (host.global_known_hosts.empty()) host.global_known_hosts = "/etc/ssh/ssh_known_hosts";
-    host.identity_agent = expandTokens(host.identity_agent, host, files);
-    return std::move(host);
+    return resolveHop(files, {"", std::string(alias), 0});
 }
 
 Result<std::vector<SshHostConfig>> resolveSshRoute(const SshConfigFiles& files,

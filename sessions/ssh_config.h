@@ -19,10 +19,10 @@ struct SshHostConfig {
     int port = 22;
     std::vector<std::string> identity_files;  ///< as configured, else OpenSSH's usual names
     bool identities_only = false;
-    std::string identity_agent;      ///< a socket, "none", or "" for $SSH_AUTH_SOCK
-    std::vector<std::string> jumps;  ///< "[user@]host[:port]", nearest to us first
-    std::string known_hosts;         ///< where an accepted key is written
-    std::string global_known_hosts;
+    std::string identity_agent;            ///< a socket, "none", or "" for $SSH_AUTH_SOCK
+    std::vector<std::string> jumps;        ///< "[user@]host[:port]", nearest to us first
+    std::vector<std::string> known_hosts;  ///< an accepted key is written to the first
+    std::vector<std::string> global_known_hosts;
     std::string host_key_alias;     ///< name in known_hosts instead of host_name
     bool unknown_hosts_ask = true;  ///< false: StrictHostKeyChecking yes
     int connect_timeout_seconds = 15;
@@ -46,13 +46,16 @@ struct SshConfigFiles {
     std::vector<std::filesystem::path> files;  ///< in this order; missing ones are passed over
     std::filesystem::path home;
     std::string local_user;
+    /// As OpenSSH does with ~/.ssh/config: files that others may write are refused.
+    bool must_be_private = false;
 
     /// ~/.ssh/config and /etc/ssh/ssh_config of this user.
     [[nodiscard]] static SshConfigFiles ofThisUser();
 };
 
-/// Errors: InvalidInput with file and line for a value that cannot be read; Unsupported for what
-/// the host needs and we do not do (ProxyCommand).
+/// Errors: InvalidInput with file and line for a value that cannot be read; Io for a file that is
+/// there and cannot be read; RuleBroken for one that others may write (must_be_private);
+/// Unsupported for what the host needs and we do not do (ProxyCommand, RevokedHostKeys).
 [[nodiscard]] Result<SshHostConfig> resolveSshHost(const SshConfigFiles& files,
                                                    std::string_view alias);
 
@@ -60,6 +63,9 @@ struct SshConfigFiles {
 /// Errors: those of resolveSshHost; RuleBroken for a loop of jumps.
 [[nodiscard]] Result<std::vector<SshHostConfig>> resolveSshRoute(const SshConfigFiles& files,
                                                                  std::string_view alias);
+
+/// Errors: InvalidInput when `text` is no "[user@]host[:port]".
+Status checkSshHost(std::string_view text);
 
 /// OpenSSH's pattern lists: "*" and "?" stand for text, "!" takes a match back.
 [[nodiscard]] bool matchesSshPatterns(std::string_view text,

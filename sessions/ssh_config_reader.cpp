@@ -2,10 +2,14 @@
 #include "sessions/ssh_config_reader.h"
 
 #include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -22,31 +26,38 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-/// Words of a line: separated by blanks, the first also by "="; double quotes keep blanks.
+/// Words of a line: separated by blanks, the first also by "="; quotes keep blanks, and a backslash
+/// keeps the quote, backslash or blank that follows it.
 Result<std::vector<std::string>> splitWords(const std::string& line) {
     std::vector<std::string> words;
+    const auto isBlank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
     std::size_t i = 0;
     while (i < line.size()) {
-        const bool first = words.size() == 1;
-        if (std::isspace(static_cast<unsigned char>(line[i])) != 0 || (line[i] == '=' && first)) {
+        if (isBlank(line[i]) || (line[i] == '=' && words.size() == 1)) {
             ++i;
             continue;
         }
         if (line[i] == '#') break;
         std::string word;
-        bool quoted = false;
+        char quote = 0;
         for (; i < line.size(); ++i) {
             const char c = line[i];
-            if (c == '"') {
-                quoted = !quoted;
-                continue;
+            const char next = i + 1 < line.size() ? line[i + 1] : '\0';
+            if (c == '\\' &&
+                (next == '"' || next == '\'' || next == '\\' || (next == ' ' && quote == 0))) {
+                word += next;
+                ++i;
+            } else if (quote == 0 && (c == '"' || c == '\'')) {
+                quote = c;
+            } else if (quote != 0 && c == quote) {
+                quote = 0;
+            } else if (quote == 0 && (isBlank(c) || (c == '=' && words.empty()))) {
+                break;
+            } else {
+                word += c;
             }
-            const bool ends =
-                std::isspace(static_cast<unsigned char>(c)) != 0 || (c == '=' && words.empty());
-            if (!quoted && ends) break;
-            word += c;
         }
-        if (quoted) return fail(ErrorCode::InvalidInput, "a double quote is not closed");
+        if (quote != 0) return fail(ErrorCode::InvalidInput, "a quote ({}) is not closed", quote);
         words.push_back(std::move(word));
     }
     return words;
@@ -131,6 +142,30 @@ Status applyProxyCommand(SshHostConfig& h, const std::vector<std::string>& w,
     return error;
 }
 
+/// Keys that must never be taken any more: going on without them would take them.
+Status applyRevoked(SshHostConfig& h, const std::vector<std::string>& w, const std::string& place) {
+    if (lower(w[1]) == "none") return {};
+    Error error = fail(ErrorCode::Unsupported,
+                       "host '{}' has RevokedHostKeys '{}', which is not followed", h.alias, w[1]);
+    error.where = place;
+    error.hint =
+        "write its keys as lines '@revoked * TYPE KEY' into known_hosts, and add the session with "
+        "--config FILE that does not name it";
+    return error;
+}
+
+/// Files of a line; "none" is one that holds nothing.
+std::vector<std::string> filesOf(const std::vector<std::string>& words) {
+    if (lower(words[1]) == "none") return {"/dev/null"};
+    return {words.begin() + 1, words.end()};
+}
+
+/// Keywords that take several values; of the others a second one is a mistake.
+bool takesSeveral(const std::string& keyword) {
+    return keyword == "userknownhostsfile" || keyword == "globalknownhostsfile" ||
+           keyword == "proxycommand";
+}
+
 const std::map<std::string, Apply>& keywords() {
     using H = SshHostConfig;
     using W = std::vector<std::string>;
@@ -156,9 +191,10 @@ const std::map<std::string, Apply>& keywords() {
          }},
         {"proxycommand", applyProxyCommand},
         {"userknownhostsfile",
-         [](H& h, const W& w, const P&) { return h.known_hosts = w[1], Status(); }},
+         [](H& h, const W& w, const P&) { return h.known_hosts = filesOf(w), Status(); }},
         {"globalknownhostsfile",
-         [](H& h, const W& w, const P&) { return h.global_known_hosts = w[1], Status(); }},
+         [](H& h, const W& w, const P&) { return h.global_known_hosts = filesOf(w), Status(); }},
+        {"revokedhostkeys", applyRevoked},
         {"hostkeyalias",
          [](H& h, const W& w, const P&) { return h.host_key_alias = w[1], Status(); }},
         {"stricthostkeychecking", applyStrict},
@@ -244,14 +280,16 @@ bool isHarmless(const std::string& keyword) {
 
 class Reader {
 public:
-    Reader(const SshConfigFiles& files, std::string_view alias) : m_files(files) {
-        m_values.host.alias = alias;
-    }
+    Reader(const SshConfigFiles& files, SshConfigValues typed)
+        : m_files(files), m_values(std::move(typed)) {}
 
     Status readFile(const std::filesystem::path& path, bool never, int depth) {
         bool active = !never;
         std::ifstream in(path);
-        if (!in) return {};  // as OpenSSH: a file that is not there says nothing
+        // As OpenSSH: a file that is not there says nothing.
+        if (!in && (errno == ENOENT || errno == ENOTDIR)) return {};
+        if (!in) return unreadable(path, errno);
+        if (m_files.must_be_private) PIPER_TRY(checkPrivate(path));
         std::string line;
         for (int number = 1; std::getline(in, line); ++number) {
             const std::string place = fmt::format("{}:{}", path.string(), number);
@@ -264,12 +302,31 @@ public:
                 return error;
             }
         }
-        return {};
+        return in.bad() ? unreadable(path, errno) : Status();
     }
 
     SshConfigValues take() { return std::move(m_values); }
 
 private:
+    static Status unreadable(const std::filesystem::path& path, int reason) {
+        return fail(ErrorCode::Io, "the configuration cannot be read: {}", std::strerror(reason))
+            .at(path.string());
+    }
+
+    static Status checkPrivate(const std::filesystem::path& path) {
+        struct stat info {};
+        if (::stat(path.c_str(), &info) != 0) return unreadable(path, errno);
+        if ((info.st_uid == 0 || info.st_uid == ::getuid()) && (info.st_mode & 022U) == 0)
+            return {};
+        Error error = fail(ErrorCode::RuleBroken,
+                           "others may write this configuration (owner {}, mode {:04o}); it is not "
+                           "followed",
+                           info.st_uid, info.st_mode & 07777U);
+        error.where = path.string();
+        error.hint = "chmod go-w it, and see that it is yours; ssh refuses it, too";
+        return error;
+    }
+
     Status readLine(const std::string& line, const std::string& place,
                     const std::filesystem::path& path, bool& active, int depth) {
         PIPER_ASSIGN(std::vector<std::string> words, splitWords(line));
@@ -291,11 +348,19 @@ private:
     Status apply(const std::string& keyword, const std::vector<std::string>& words,
                  const std::string& place) {
         SshHostConfig& host = m_values.host;
-        if (keyword == "identityfile") {
+        const auto known = keywords().find(keyword);
+        const bool is_identity = keyword == "identityfile";
+        if (words.size() > 2 && (is_identity || known != keywords().end()) &&
+            !takesSeveral(keyword))
+            return fail(
+                ErrorCode::InvalidInput,
+                "{} takes one value and has {}; a value with blanks stands in double quotes",
+                words[0], words.size() - 1);
+        if (is_identity) {
+            m_values.set.insert(keyword);
             if (lower(words[1]) != "none") host.identity_files.push_back(words[1]);
             return {};
         }
-        const auto known = keywords().find(keyword);
         if (known == keywords().end()) {
             if (!isHarmless(keyword) && m_values.set.insert(keyword).second)
                 host.remarks.push_back(fmt::format("{}: {} is not followed", place, words[0]));
@@ -305,6 +370,16 @@ private:
         const std::string slot = keyword == "proxycommand" ? "proxyjump" : keyword;
         if (!m_values.set.insert(slot).second) return {};
         return known->second(host, words, place);
+    }
+
+    /// As HostName has it up to here; "%h" of it is the name typed.
+    [[nodiscard]] std::string hostNameSoFar() const {
+        std::string name = m_values.host.host_name;
+        if (name.empty()) return m_values.host.alias;
+        for (std::size_t at = 0; (at = name.find("%h", at)) != std::string::npos;
+             at += m_values.host.alias.size())
+            name.replace(at, 2, m_values.host.alias);
+        return name;
     }
 
     Status readMatch(const std::vector<std::string>& words, const std::string& place,
@@ -320,7 +395,7 @@ private:
             if (takes_value && i + 1 == words.size())
                 return fail(ErrorCode::InvalidInput, "Match {} has no value", criterion);
             const std::string value = takes_value ? words[++i] : "";
-            const std::string& name = host.host_name.empty() ? host.alias : host.host_name;
+            const std::string name = hostNameSoFar();
             const std::string& user = host.user.empty() ? m_files.local_user : host.user;
             bool matched = false;
             if (criterion == "host") {
@@ -380,8 +455,8 @@ Result<int> readSshPort(std::string_view text, std::string_view in) {
     return port;
 }
 
-Result<SshConfigValues> readSshConfig(const SshConfigFiles& files, std::string_view alias) {
-    Reader reader(files, alias);
+Result<SshConfigValues> readSshConfig(const SshConfigFiles& files, SshConfigValues typed) {
+    Reader reader(files, std::move(typed));
     for (const std::filesystem::path& file : files.files)
         PIPER_TRY(reader.readFile(file, false, 0));
     return reader.take();

@@ -15,8 +15,9 @@ struct SshConfigValues {
     std::set<std::string> set;  ///< keywords that have a value already, in lower case
 };
 
+/// `typed` holds what the user typed of the host: its name, and what no file may change.
 [[nodiscard]] Result<SshConfigValues> readSshConfig(const SshConfigFiles& files,
-                                                    std::string_view alias);
+                                                    SshConfigValues typed);
 
 /// A port number. Errors: InvalidInput naming the text it stands in.
 [[nodiscard]] Result<int> readSshPort(std::string_view text, std::string_view in);

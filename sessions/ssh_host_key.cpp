@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "sessions/display_text.h"
@@ -34,6 +35,14 @@ std::string sshErrorText(ssh_session session) {
 
 namespace {
 
+/// Types of keys, best first, and the signatures asked for.
+constexpr std::pair<std::string_view, std::string_view> kHostKeyAlgorithms[] = {
+    {"ssh-ed25519", "ssh-ed25519"},
+    {"ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256"},
+    {"ecdsa-sha2-nistp384", "ecdsa-sha2-nistp384"},
+    {"ecdsa-sha2-nistp521", "ecdsa-sha2-nistp521"},
+    {"ssh-rsa", "rsa-sha2-512,rsa-sha2-256"}};
+
 struct KnownKey {
     std::string place;  ///< "known_hosts:3"
     std::string type, fingerprint;
@@ -41,9 +50,9 @@ struct KnownKey {
     bool revoked = false;
 };
 
-/// The entries of one file for this host; hashed names are understood.
-void collectKnownKeys(const std::string& path, const std::string& name, ssh_key key,
-                      std::vector<KnownKey>& out) {
+/// The entries of one file for this host; hashed names are understood. `key` may be null.
+void collectFromFile(const std::string& path, const std::string& name, ssh_key key,
+                     std::vector<KnownKey>& out) {
     std::ifstream in(path);
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
@@ -62,11 +71,20 @@ void collectKnownKeys(const std::string& path, const std::string& name, ssh_key 
         known.place = fmt::format("{}:{}", path, number);
         known.type = ssh_key_type_to_char(ssh_key_type(entry->publickey));
         known.fingerprint = sshFingerprint(entry->publickey);
-        known.same = ssh_key_cmp(key, entry->publickey, SSH_KEY_CMP_PUBLIC) == 0;
+        known.same = key != nullptr && ssh_key_cmp(key, entry->publickey, SSH_KEY_CMP_PUBLIC) == 0;
         known.revoked = revoked;
         out.push_back(std::move(known));
         ssh_knownhosts_entry_free(entry);
     }
+}
+
+/// Those of all files of this host.
+std::vector<KnownKey> knownKeys(const SshHostConfig& host, ssh_key key) {
+    std::vector<KnownKey> out;
+    for (const auto* files : {&host.known_hosts, &host.global_known_hosts})
+        for (const std::string& file : *files)
+            collectFromFile(file, host.knownHostsName(), key, out);
+    return out;
 }
 
 Error changedKey(const SshHostConfig& host, const HostKeyQuestion& now,
@@ -81,13 +99,13 @@ Error changedKey(const SshHostConfig& host, const HostKeyQuestion& now,
     error.hint = fmt::format(
         "somebody may be listening in, or the host was set up anew. Ask its administrator for the "
         "new fingerprint; only if it is the offered one: ssh-keygen -f {} -R '{}'",
-        host.known_hosts, now.name);
+        host.known_hosts.front(), now.name);
     return error;
 }
 
 /// Adds a line in OpenSSH's format.
 Status remember(const SshHostConfig& host, const HostKeyQuestion& now, ssh_key key) {
-    const std::filesystem::path path = host.known_hosts;
+    const std::filesystem::path path = host.known_hosts.front();
     std::error_code error;
     if (!std::filesystem::exists(path.parent_path(), error)) {
         std::filesystem::create_directories(path.parent_path(), error);
@@ -107,11 +125,25 @@ Status remember(const SshHostConfig& host, const HostKeyQuestion& now, ssh_key k
     if (written) return {};
     Error e = fail(ErrorCode::Io, "the accepted host key of {} cannot be written: {}",
                    host.address(), std::strerror(reason));
-    e.where = host.known_hosts;
+    e.where = host.known_hosts.front();
     return e;
 }
 
 }  // namespace
+
+std::string preferredHostKeys(const SshHostConfig& host) {
+    if (!host.host_key_algorithms.empty()) return host.host_key_algorithms;
+    std::string first, rest;
+    const std::vector<KnownKey> known = knownKeys(host, nullptr);
+    for (const auto& [type, algorithms] : kHostKeyAlgorithms) {
+        const bool is_known = std::any_of(known.begin(), known.end(), [&](const KnownKey& k) {
+            return !k.revoked && k.type == type;
+        });
+        std::string& list = is_known ? first : rest;
+        list += (list.empty() ? "" : ",") + std::string(algorithms);
+    }
+    return first.empty() || rest.empty() ? first + rest : first + "," + rest;
+}
 
 Status verifyHostKey(ssh_session session, const SshHostConfig& host, SshPrompter* prompter) {
     ssh_key raw = nullptr;
@@ -124,9 +156,7 @@ Status verifyHostKey(ssh_session session, const SshHostConfig& host, SshPrompter
     now.name = host.knownHostsName();
     now.key_type = ssh_key_type_to_char(ssh_key_type(raw));
     now.fingerprint = sshFingerprint(raw);
-    std::vector<KnownKey> known;
-    collectKnownKeys(host.known_hosts, now.name, raw, known);
-    collectKnownKeys(host.global_known_hosts, now.name, raw, known);
+    const std::vector<KnownKey> known = knownKeys(host, raw);
     bool same = false;
     for (const KnownKey& k : known) {
         if (k.revoked && k.same)
@@ -141,7 +171,7 @@ Status verifyHostKey(ssh_session session, const SshHostConfig& host, SshPrompter
         return remember(host, now, raw);
     Error error = fail(ErrorCode::RuleBroken, "the host key of {} is not known: {} {}",
                        host.address(), now.key_type, now.fingerprint);
-    error.where = host.known_hosts;
+    error.where = host.known_hosts.front();
     error.hint =
         "compare the fingerprint with the one its administrator gives; then accept it, or "
         "write the key to that file (ssh-keyscan)";

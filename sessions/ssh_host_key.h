@@ -14,4 +14,8 @@ namespace piper {
 /// Errors: RuleBroken for a changed or revoked key, with the fingerprints; nobody is asked then.
 Status verifyHostKey(ssh_session session, const SshHostConfig& host, SshPrompter* prompter);
 
+/// Algorithms of host keys to ask for: those that the configuration names, else ours, of which the
+/// types that known_hosts has a key of come first, so that a host with several keys shows that one.
+[[nodiscard]] std::string preferredHostKeys(const SshHostConfig& host);
+
 }  // namespace piper

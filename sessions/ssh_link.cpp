@@ -46,8 +46,9 @@ Status setOptions(ssh_session session, const SshHostConfig& host) {
     const std::string agent = host.identity_agent == "none" ? "" : host.identity_agent;
     const bool ok = setOption(session, SSH_OPTIONS_HOST, host.host_name) &&
                     setOption(session, SSH_OPTIONS_USER, host.user) &&
-                    setOption(session, SSH_OPTIONS_KNOWNHOSTS, host.known_hosts) &&
-                    setOption(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, host.global_known_hosts) &&
+                    // libssh's own reading of them would put its order before ours.
+                    setOption(session, SSH_OPTIONS_KNOWNHOSTS, "/dev/null") &&
+                    setOption(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null") &&
                     setOption(session, SSH_OPTIONS_IDENTITY_AGENT, agent) &&
                     setOption(session, SSH_OPTIONS_CIPHERS_C_S,
                               host.ciphers.empty() ? kCiphers : host.ciphers) &&
@@ -56,7 +57,7 @@ Status setOptions(ssh_session session, const SshHostConfig& host) {
                     setOption(session, SSH_OPTIONS_HMAC_C_S, host.macs) &&
                     setOption(session, SSH_OPTIONS_HMAC_S_C, host.macs) &&
                     setOption(session, SSH_OPTIONS_KEY_EXCHANGE, host.key_exchange) &&
-                    setOption(session, SSH_OPTIONS_HOSTKEYS, host.host_key_algorithms) &&
+                    setOption(session, SSH_OPTIONS_HOSTKEYS, preferredHostKeys(host)) &&
                     setOption(session, SSH_OPTIONS_COMPRESSION, host.compression ? "yes" : "no");
     if (ok) return {};
     return fail(ErrorCode::InvalidInput, "{}: an option cannot be used: {}", host.address(),

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sessions/display_text.h"
+#include "sessions/job_directory.h"
 
 namespace piper {
 namespace {
@@ -124,11 +125,6 @@ private:
 };
 
 }  // namespace
-
-bool isPlainFileName(std::string_view name) {
-    return !name.empty() && name != "." && name != ".." &&
-           name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
-}
 
 Result<std::unique_ptr<Sftp>> Sftp::open(std::shared_ptr<SshLink> link) {
     std::unique_ptr<Sftp> out(new Sftp(std::move(link)));

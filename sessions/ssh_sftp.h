@@ -48,7 +48,4 @@ private:
     sftp_session m_sftp = nullptr;
 };
 
-/// A file name a host may give us: one part, not "." or "..", no "/" and no NUL.
-[[nodiscard]] bool isPlainFileName(std::string_view name);
-
 }  // namespace piper

@@ -47,8 +47,10 @@ Result<std::string> readHash(const std::string& output, const SshLink& link) {
     const std::string word = output.substr(0, output.find_first_of(" \n"));
     if (word.size() == 64 && word.find_first_not_of("0123456789abcdef") == std::string::npos)
         return word;
-    return fail(ErrorCode::Unsupported, "{} cannot give the SHA-256 of a file: '{}'",
-                link.target().address(), displayLine(output, 120));
+    Error error = fail(ErrorCode::Unsupported, "{} cannot give the SHA-256 of a file: '{}'",
+                       link.target().address(), displayLine(output, 120));
+    error.hint = "it needs openssl or sha256sum (coreutils)";
+    return error;
 }
 
 Status writeAll(int fd, std::string_view bytes, const std::filesystem::path& path) {
@@ -282,8 +284,13 @@ Status sendFile(const std::shared_ptr<SshLink>& link, const std::filesystem::pat
     PIPER_ASSIGN(const std::string came, readHash(r.output, *link));
     if (came != hash) {
         (void)runScript(link, "rm -f -- " + shellQuote(part) + "\n");
-        return fail(ErrorCode::External, "{} did not arrive whole: SHA-256 {} here, {} there",
-                    where, hash, came);
+        Error error = fail(ErrorCode::External, "did not arrive whole: SHA-256 {} here, {} there",
+                           hash, came);
+        error.where = where;
+        error.hint =
+            "sent again, it may arrive whole; if not, the host's file system changes files, or its "
+            "openssl or sha256sum does not tell the truth: ask its administrator";
+        return error;
     }
     return scriptStatus(runScript(link, fmt::format("chmod {} -- {} && mv -f -- {} {}\n",
                                                     executable ? "700" : "600", shellQuote(part),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <memory>
 #include <set>
 
+#include "app/command_line/command_line.h"
 #include "app/common/sessions.h"
 #include "app/piperctl/command.h"
 #include "app/piperctl/follow.h"
@@ -29,9 +31,12 @@ struct OpenedJob {
 Result<OpenedJob> openJob(const JobOptions& options) {
     PIPER_ASSIGN(std::shared_ptr<Session> session, openSession(options.session));
     std::string directory = options.job;
+    while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
     if (directory.find('/') == std::string::npos) {
         PIPER_ASSIGN(const std::string root, session->jobsRoot());
         directory = root + "/" + directory;
+    } else if (session->config().isLocal()) {
+        directory = std::filesystem::absolute(directory).string();
     }
     Result<PlanRun> run = PlanRun::attach(session->connection(), directory);
     if (run.ok()) return OpenedJob{std::move(session), *std::move(run)};
@@ -45,9 +50,8 @@ Result<OpenedJob> openJob(const JobOptions& options) {
     return error;
 }
 
-std::string runName(const JobOptions& options) {
-    if (!options.name.empty()) return options.name;
-    return jobName(options.job);
+std::string runName(const JobOptions& options, const PlanRun& run) {
+    return options.name.empty() ? jobName(run.directory()) : options.name;
 }
 
 /// Jobs of one session into the document and the table.
@@ -103,19 +107,23 @@ Outcome runAttach(const JobOptions& options, bool json) {
         if (status.state == JobState::Failed) printMessage("piperctl: " + status.message);
         return statusOf(status);
     }
-    return collectInto(job.run, status, options.output, runName(options), json);
+    return collectInto(job.run, status, options.output, runName(options, job.run), json);
 }
 
 Outcome runCancel(const JobOptions& options) {
     PIPER_ASSIGN(OpenedJob job, openJob(options));
+    const Result<JobStatus> before = job.run.status();
     PIPER_TRY(job.run.cancel());
+    if (before.ok() && isFinal(before->state))
+        printMessage(fmt::format("job {} had ended already: {}", job.run.directory(),
+                                 toText(before->state)));
     return 0;
 }
 
 Outcome runFetch(const JobOptions& options, bool json) {
     PIPER_ASSIGN(OpenedJob job, openJob(options));
     PIPER_ASSIGN(const JobStatus status, job.run.status());
-    return collectInto(job.run, status, options.output, runName(options), json,
+    return collectInto(job.run, status, options.output, runName(options, job.run), json,
                        {options.digest, options.ranks});
 }
 
@@ -163,7 +171,7 @@ void addJobs(CommandSet& commands) {
         .add_option("--rank", fetch->ranks,
                     "Of a job that has ended: its digest and the events of these ranks only (0,3)")
         ->delimiter(',')
-        ->check(CLI::NonNegativeNumber)
+        ->check(fromZero())
         ->excludes("--digest");
     addSessionOption(fetch_app, *fetch);
 }

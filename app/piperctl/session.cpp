@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <map>
 #include <memory>
 
 #include "app/command_line/command_line.h"
@@ -13,8 +15,11 @@
 namespace piper::app {
 namespace {
 
+constexpr const char* kLocal = "local";
+
 struct SessionOptions {
     std::string action;
+    std::map<std::string, std::vector<CLI::Option*>> own;  ///< options of one action only
     SessionConfig session;
     std::string output;
     std::int64_t nodes = 0;
@@ -26,10 +31,28 @@ SessionStore store() {
 }
 
 Outcome runAdd(const SessionOptions& options) {
-    PIPER_TRY(store().add(options.session));
-    fmt::print("session '{}' is {}; look at it: piperctl session test {}\n", options.session.name,
-               options.session.host, options.session.name);
+    SessionConfig session = options.session;
+    if (session.name == kLocal)
+        return fail(ErrorCode::InvalidInput,
+                    "session add needs a name of yours ('{}' is this machine): "
+                    "piperctl session add NAME --host [USER@]HOST",
+                    kLocal);
+    if (!session.ssh_config.empty())  // read later, from wherever piperctl is started
+        session.ssh_config = std::filesystem::absolute(session.ssh_config).string();
+    PIPER_TRY(store().add(session));
+    fmt::print("session '{}' is {}; look at it: piperctl session test {}\n", session.name,
+               session.host, session.name);
     return 0;
+}
+
+/// Errors: InvalidInput for an option that this action does not read.
+Status checkActionOptions(const SessionOptions& options) {
+    for (const auto& [action, own] : options.own)
+        for (const CLI::Option* option : own)
+            if (action != options.action && option->count() > 0)
+                return fail(ErrorCode::InvalidInput, "{} is for session {}, not for session {}",
+                            option->get_name(), action, options.action);
+    return {};
 }
 
 Outcome runList(bool json) {
@@ -122,6 +145,7 @@ Outcome runClean(const SessionOptions& options) {
 
 Outcome runAction(const SessionOptions& options, bool json) {
     const std::string& name = options.session.name;
+    PIPER_TRY(checkActionOptions(options));
     if (options.action == "list") return runList(json);
     if (options.action == "add") return runAdd(options);
     if (options.action == "test") return runTest(name, json);
@@ -132,32 +156,35 @@ Outcome runAction(const SessionOptions& options, bool json) {
     return 0;
 }
 
-void addHostOptions(CLI::App& app, SessionConfig& s) {
-    app.add_option("--host", s.host, "add: [USER@]HOST[:PORT] or a Host of ~/.ssh/config");
-    app.add_option("--config", s.ssh_config, "add: this file instead of ~/.ssh/config");
-    app.add_option("--directory", s.directory,
-                   "add: ours on the host; default ~/.local/state/piper-workbench");
-    app.add_option("--worker", s.worker,
-                   "add: a worker that is on the host; default: ours is sent");
-    app.add_option("--launcher", s.launcher, "add: mpirun, srun or sbatch")->capture_default_str();
-    app.add_option("--hosts", s.launch.hosts, "add: hosts of mpirun, HOST:RANKS")->delimiter(',');
-    app.add_option("--interface", s.launch.network_interface,
-                   "add: network interface of MPI between the hosts");
-    app.add_option("--account", s.launch.account, "add: of sbatch");
-    app.add_option("--partition", s.launch.partition, "add: of sbatch");
-    app.add_option("--time", s.launch.time_limit, "add: time limit of sbatch, HH:MM:SS");
-    app.add_option("--allocation", s.launch.allocation, "add: job whose nodes srun uses");
-    app.add_option("--line", s.launch.extra_lines,
-                   "add: a line of your own before the ranks start (module load ..., #SBATCH ...); "
-                   "may be repeated")
-        ->allow_extra_args(false);
+std::vector<CLI::Option*> addHostOptions(CLI::App& app, SessionConfig& s) {
+    return {
+        app.add_option("--host", s.host, "add: [USER@]HOST[:PORT] or a Host of ~/.ssh/config"),
+        app.add_option("--config", s.ssh_config, "add: this file instead of ~/.ssh/config"),
+        app.add_option("--directory", s.directory,
+                       "add: ours on the host; default ~/.local/state/piper-workbench"),
+        app.add_option("--worker", s.worker,
+                       "add: a worker that is on the host; default: ours is sent"),
+        app.add_option("--launcher", s.launcher, "add: mpirun, srun or sbatch")
+            ->capture_default_str(),
+        app.add_option("--hosts", s.launch.hosts, "add: hosts of mpirun, HOST:RANKS")
+            ->delimiter(','),
+        app.add_option("--interface", s.launch.network_interface,
+                       "add: network interface of MPI between the hosts"),
+        app.add_option("--account", s.launch.account, "add: of srun and sbatch"),
+        app.add_option("--partition", s.launch.partition, "add: of srun and sbatch"),
+        app.add_option("--time", s.launch.time_limit, "add: time limit of Slurm, HH:MM:SS"),
+        app.add_option("--allocation", s.launch.allocation, "add: job whose nodes srun uses"),
+        app.add_option("--line", s.launch.extra_lines,
+                       "add: a line of your own before the ranks start (module load ..., #SBATCH "
+                       "...); may be repeated")
+            ->allow_extra_args(false)};
 }
 
 }  // namespace
 
 void addSession(CommandSet& commands) {
     const auto options = std::make_shared<SessionOptions>();
-    options->session.name = "local";
+    options->session.name = kLocal;
     CLI::App& app =
         commands.add("session", "Clusters over SSH: add, test, open, list, discover, clean, forget",
                      [options, &commands] { return runAction(*options, commands.json()); });
@@ -167,11 +194,13 @@ void addSession(CommandSet& commands) {
         ->required()
         ->check(oneOf({"add", "test", "open", "list", "discover", "clean", "forget"}));
     app.add_option("name", options->session.name, "Session")->capture_default_str();
-    addHostOptions(app, options->session);
-    app.add_option("-o,--output", options->output, "discover: write this cluster file");
-    app.add_option("--nodes", options->nodes, "discover: nodes like this one")
-        ->check(CLI::Range(1, 1 << 20));
-    app.add_flag("--jobs", options->jobs, "clean: the directories of ended jobs too");
+    options->own["add"] = addHostOptions(app, options->session);
+    options->own["discover"] = {
+        app.add_option("-o,--output", options->output, "discover: write this cluster file"),
+        app.add_option("--nodes", options->nodes, "discover: nodes like this one")
+            ->check(CLI::Range(1, 1 << 20))};
+    options->own["clean"] = {
+        app.add_flag("--jobs", options->jobs, "clean: the directories of ended jobs too")};
 }
 
 }  // namespace piper::app

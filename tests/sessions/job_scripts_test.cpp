@@ -127,6 +127,32 @@ TEST_F(JobScripts, CancelEndsEvenWhatIgnoresTermAndNothingElse) {
     EXPECT_EQ((*job)->status()->state, JobState::Cancelled);
 }
 
+TEST_F(JobScripts, AJobThatHasEndedIsNoCancelledOne) {
+    for (const auto& [name, code, state] : {std::tuple{"done", "0       \n", JobState::Finished},
+                                            {"broken", "3       \n", JobState::Failed}}) {
+        const std::string directory = launchStub(name, "exit 0\n");
+        write(name, "launcher.pid", "999999999\n");
+        write(name, "exit_status", code);
+        write(name, "log.txt", "piper-worker: it broke\n");
+        // What a launcher that was killed left alive is ended, too.
+        auto left = ChildProcess::start(
+            {"sh", "-c", "while :; do sleep 0.0519; done", "--job", directory, "--end"}, "");
+        ASSERT_TRUE(left.ok());
+        const auto job = openJob(*m_local, directory);
+        ASSERT_TRUE(job.ok()) << job.error().text();
+        const Status cancelled = (*job)->cancel();
+        EXPECT_TRUE(cancelled.ok()) << cancelled.error().text();
+        EXPECT_TRUE(left->poll()) << "a process of the job was left";
+        EXPECT_EQ((*job)->status()->state, state);
+    }
+    // Ranks that had all ended when they were told to.
+    JobReport report;
+    report.cancelled = true, report.exit_status = "0";
+    EXPECT_EQ(statusOf(report, "")->state, JobState::Finished);
+    report.exit_status = "137";
+    EXPECT_EQ(statusOf(report, "")->state, JobState::Cancelled);
+}
+
 TEST_F(JobScripts, LostNodeAndTheWorkersOwnWordsAreTheReason) {
     EXPECT_EQ(failureReason("x\nORTE has lost communication with a remote daemon.\n\n"
                             "  HNP daemon   : [[1,0],0] on node node0\n"
@@ -172,6 +198,17 @@ TEST_F(JobScripts, WhoWaitsLearnsItsPlaceAndWhetherWaitingHelps) {
     EXPECT_THAT(statusOf(report, "")->message, HasSubstr("will not start"));
     report.status = kStatus;  // newer than what the queue said
     EXPECT_EQ(statusOf(report, "")->state, JobState::Running);
+}
+
+TEST_F(JobScripts, ReportsWithoutEndTakeNoMemoryWithoutEnd) {
+    JobReportReader reader;
+    std::string lines;
+    for (int i = 0; i < 1000; ++i) lines += "L " + std::string(1000, 'x') + "\n";
+    for (int i = 0; i < 16; ++i) EXPECT_TRUE(reader.feed(lines).empty());
+    const std::vector<JobReport> reports = reader.feed("N a\nE 3\n.\n");
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_LE(reports[0].ending.size(), std::size_t{2} << 20U);
+    EXPECT_EQ(reports[0].exit_status, "3");
 }
 
 TEST_F(JobScripts, RecordsOfAHostAreNotTrusted) {

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <functional>
 
+#include "sessions/launchers.h"
 #include "tests/support/paths.h"
 
 namespace piper {
@@ -30,16 +32,17 @@ TEST_F(SessionStoreTest, KeepsWhatWasAddedAndForgetsIt) {
     SessionConfig s = session("cluster", "me@login.example:2222");
     s.directory = "~/piper";
     s.launcher = "sbatch";
-    s.launch.hosts = {"n1:4", "n2"};
     s.launch.partition = "gpu";
     s.launch.time_limit = "1-00:00:00";
     s.launch.extra_lines = {"#SBATCH --gres=gpu:8", "module load \"cuda/12\""};
     ASSERT_TRUE(m_store.add(s).ok());
-    ASSERT_TRUE(m_store.add(session("other", "b")).ok());
+    SessionConfig other = session("other", "b");
+    other.launch.hosts = {"n1:4", "n2"};
+    ASSERT_TRUE(m_store.add(other).ok());
     const auto found = m_store.find("cluster");
     ASSERT_TRUE(found.ok()) << found.error().text();
     EXPECT_EQ(found->host, s.host);
-    EXPECT_EQ(found->launch.hosts, s.launch.hosts);
+    EXPECT_EQ(m_store.find("other")->launch.hosts, other.launch.hosts);
     EXPECT_EQ(found->launch.extra_lines, s.launch.extra_lines);
     EXPECT_EQ(found->launch.time_limit, "1-00:00:00");
     struct stat info {};
@@ -75,6 +78,41 @@ TEST_F(SessionStoreTest, RefusesWhatCouldNotWork) {
     EXPECT_FALSE(m_store.forget("nobody").ok());
     ASSERT_TRUE(m_store.add(session("a", "b")).ok());
     EXPECT_THAT(m_store.add(session("a", "c")).error().text(), HasSubstr("session forget a"));
+}
+
+TEST_F(SessionStoreTest, WhatCouldNotWorkIsNamedWithItsRule) {
+    const auto refused = [&](const std::function<void(SessionConfig&)>& change) {
+        SessionConfig s = session("a", "b");
+        change(s);
+        const Status added = m_store.add(s);
+        return added.ok() ? std::string("taken") : added.error().text();
+    };
+    using S = SessionConfig;
+    EXPECT_THAT(refused([](S& s) { s.host = "a b"; }), HasSubstr("'a b' names no host"));
+    EXPECT_THAT(refused([](S& s) { s.host = "a:99999"; }),
+                HasSubstr("'99999' is no number from 1"));
+    EXPECT_THAT(refused([](S& s) { s.directory = "there"; }), HasSubstr("'there' of session 'a'"));
+    EXPECT_THAT(refused([](S& s) { s.worker = "~/worker"; }), HasSubstr("must begin with /"));
+    EXPECT_THAT(refused([](S& s) { s.ssh_config = "/nowhere/config"; }),
+                HasSubstr("configuration '/nowhere/config' of session 'a' is not there"));
+    EXPECT_THAT(refused([](S& s) { s.launch.hosts = {"n1:0"}; }), HasSubstr("'n1:0' must be HOST"));
+    EXPECT_THAT(refused([](S& s) { s.launch.partition = "gpu"; }),
+                HasSubstr("partition of session 'a' is for srun and sbatch"));
+    EXPECT_THAT(refused([](S& s) { s.launcher = "sbatch", s.launch.allocation = "7"; }),
+                HasSubstr("allocation of session 'a' is for srun, and its launcher is sbatch"));
+    const auto within = [](const char* time_limit) {
+        LauncherOptions options;
+        options.time_limit = time_limit;
+        return checkLauncher("sbatch", options);
+    };
+    for (const char* good :
+         {"", "30", "10:00", "3:00:00", "1-0", "1-12:30", "2-00:00:00", "UNLIMITED"})
+        EXPECT_TRUE(within(good).ok()) << good;
+    for (const char* bad : {"ten", "1:2:3:4", "1-", ":30", "1-2-3", "1:2-3", "1h"}) {
+        const Status limit = within(bad);
+        ASSERT_FALSE(limit.ok()) << bad;
+        EXPECT_THAT(limit.error().message, HasSubstr("must be MINUTES, MM:SS, HH:MM:SS"));
+    }
 }
 
 TEST_F(SessionStoreTest, ADamagedFileIsNamedNotOverwritten) {

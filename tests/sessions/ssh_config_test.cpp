@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/support/paths.h"
@@ -37,7 +40,8 @@ TEST_F(SshConfigTest, NothingConfiguredTakesTheUsual) {
     EXPECT_EQ(host.host_name, "node.example");
     EXPECT_EQ(host.user, "me");
     EXPECT_EQ(host.port, 22);
-    EXPECT_EQ(host.known_hosts, (m_directory.path() / ".ssh/known_hosts").string());
+    const std::string ssh = m_directory.path() / ".ssh/";
+    EXPECT_THAT(host.known_hosts, ElementsAre(ssh + "known_hosts", ssh + "known_hosts2"));
     EXPECT_EQ(host.knownHostsName(), "node.example");
     EXPECT_TRUE(host.identity_files.empty());
     EXPECT_TRUE(host.remarks.empty());
@@ -105,6 +109,79 @@ TEST_F(SshConfigTest, WhatIsNotFollowedIsSaidWithItsLine) {
                             HasSubstr("config:5: a list that starts with '+'")));
 }
 
+TEST_F(SshConfigTest, TokensVariablesAndHomesAreExpanded) {
+    ::setenv("PIPER_TEST_KEYS", "/keys", 1);
+    config(
+        "Host a\n  HostName %h.example\n  HostKeyAlias box\n  Port 77\n"
+        "  IdentityFile ~root/.ssh/%h-%n-%p-%r-%u-%i-%k-%%\n  IdentityFile ${PIPER_TEST_KEYS}/%L\n"
+        "  UserKnownHostsFile ~/hosts/%k '/b c'\n  GlobalKnownHostsFile none\n"
+        "  ProxyJump %r@gate-%n\n"
+        "Match host a.example\n  Compression yes\n");
+    const SshHostConfig host = resolve("a");
+    const std::string home = m_directory.path().string(), uid = std::to_string(::getuid());
+    ASSERT_EQ(host.identity_files.size(), 2U);
+    EXPECT_THAT(host.identity_files[0],
+                ::testing::EndsWith("/.ssh/a.example-a-77-me-me-" + uid + "-box-%"));
+    EXPECT_THAT(host.identity_files[0], ::testing::Not(::testing::StartsWith("~")));
+    EXPECT_THAT(host.identity_files[1], ::testing::StartsWith("/keys/"));
+    EXPECT_THAT(host.known_hosts, ElementsAre(home + "/hosts/box", "/b c"));
+    EXPECT_THAT(host.global_known_hosts, ElementsAre("/dev/null"));
+    EXPECT_THAT(host.jumps, ElementsAre("me@gate-a"));
+    EXPECT_TRUE(host.compression);
+    // What the user types stands before what files say, also in tokens.
+    const auto typed = resolveSshRoute(files(), "you@a");
+    ASSERT_TRUE(typed.ok()) << typed.error().text();
+    EXPECT_THAT(typed->back().identity_files[0], HasSubstr("-77-you-me-"));
+    EXPECT_EQ(typed->front().user, "you");
+}
+
+TEST_F(SshConfigTest, WhatCannotBeExpandedIsNamed) {
+    for (const auto& [line, said] :
+         {std::pair{"IdentityFile ~/%C", "'~/%C': '%C' is not followed; %% %d %h"},
+          std::pair{"IdentityFile ~/50%", "'%' is not followed"},
+          std::pair{"IdentityFile ${PIPER_TEST_NONE}/x", "no variable 'PIPER_TEST_NONE'"},
+          std::pair{"IdentityFile ${open", "no variable ''"},
+          std::pair{"IdentityFile ~nobody-here/x", "no user 'nobody-here'"}}) {
+        config(std::string("Host a\n") + line + "\n");
+        const auto r = resolveSshHost(files(), "a");
+        ASSERT_FALSE(r.ok()) << line;
+        EXPECT_THAT(r.error().text(), HasSubstr("IdentityFile of host 'a'"));
+        EXPECT_THAT(r.error().text(), HasSubstr(said));
+    }
+}
+
+TEST_F(SshConfigTest, NoIdentityFileIsAnAnswerToo) {
+    std::filesystem::create_directory(m_directory.path() / ".ssh");
+    config("", ".ssh/id_ed25519");
+    EXPECT_EQ(resolve("a").identity_files.size(), 1U);
+    config("IdentityFile none\n");
+    EXPECT_TRUE(resolve("a").identity_files.empty());
+}
+
+TEST_F(SshConfigTest, AFileThatCannotBeReadOrThatOthersMayWriteIsNamed) {
+    SshConfigFiles files = this->files();
+    std::filesystem::create_directory(m_directory.path() / "folder");
+    files.files = {m_directory.path() / "folder"};
+    const auto folder = resolveSshHost(files, "a");
+    ASSERT_FALSE(folder.ok());
+    EXPECT_EQ(folder.error().code, ErrorCode::Io);
+    EXPECT_THAT(folder.error().text(), HasSubstr("folder: the configuration cannot be read"));
+
+    config("Port 7\n");
+    std::filesystem::permissions(m_directory.path() / "config", std::filesystem::perms(0664));
+    EXPECT_EQ(resolve("a").port, 7);  // named by the user, as with ssh -F
+    files = this->files();
+    files.must_be_private = true;
+    const auto open = resolveSshHost(files, "a");
+    ASSERT_FALSE(open.ok());
+    EXPECT_EQ(open.error().code, ErrorCode::RuleBroken);
+    EXPECT_THAT(open.error().text(), HasSubstr("others may write this configuration"));
+    EXPECT_THAT(open.error().text(), HasSubstr("mode 0664"));
+    EXPECT_THAT(open.error().text(), HasSubstr("chmod go-w"));
+    std::filesystem::permissions(m_directory.path() / "config", std::filesystem::perms(0644));
+    EXPECT_TRUE(resolveSshHost(files, "a").ok());
+}
+
 TEST_F(SshConfigTest, ProxyCommandIsRefusedWithAWayOut) {
     config(
         "Host a\n  ProxyCommand nc %h %p\nHost b\n  ProxyJump gate\n  ProxyCommand nc %h %p\n"
@@ -116,11 +193,19 @@ TEST_F(SshConfigTest, ProxyCommandIsRefusedWithAWayOut) {
     EXPECT_THAT(refused.error().text(), HasSubstr("ProxyJump"));
     EXPECT_THAT(resolve("b").jumps, ElementsAre("gate"));  // the first of the two wins
     EXPECT_TRUE(resolve("c").jumps.empty());
+    // Going on without these would take keys that must not be taken any more.
+    config("Host a\n  RevokedHostKeys /etc/revoked\nHost b\n  RevokedHostKeys none\n");
+    const auto revoked = resolveSshHost(files(), "a");
+    ASSERT_FALSE(revoked.ok());
+    EXPECT_THAT(revoked.error().text(), HasSubstr("config:2: host 'a' has RevokedHostKeys"));
+    EXPECT_THAT(revoked.error().text(), HasSubstr("@revoked"));
+    EXPECT_TRUE(resolveSshHost(files(), "b").ok());
 }
 
 TEST_F(SshConfigTest, BadValuesAreRefusedWithTheirLine) {
-    for (const char* bad : {"Port 0", "Port 70000", "Port x", "Port", "Compression maybe",
-                            "User \"open", "ConnectTimeout -1"}) {
+    for (const char* bad :
+         {"Port 0", "Port 70000", "Port x", "Port", "Compression maybe", "User \"open",
+          "ConnectTimeout -1", "User 'open", "IdentityFile ~/my key", "Port 22 23"}) {
         config(std::string("Host a\n") + bad + "\n");
         const auto r = resolveSshHost(files(), "a");
         ASSERT_FALSE(r.ok()) << bad;

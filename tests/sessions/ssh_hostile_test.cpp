@@ -8,7 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "sessions/ssh_sftp.h"
+#include "sessions/job_directory.h"
+#include "sessions/job_report.h"
 #include "tests/sessions/mini_ssh_server.h"
 #include "tests/sessions/ssh_server.h"
 
@@ -130,6 +131,41 @@ TEST_F(SshHostileTest, EscapesOfAHostDoNotReachMessages) {
     EXPECT_THAT(r.error().text(), HasSubstr("no shell for you"));
     EXPECT_THAT(r.error().text(), Not(HasSubstr("\033")));
     EXPECT_THAT(r.error().text(), Not(HasSubstr("owned")));
+}
+
+/// Answers any command as if it had printed this; the marker's halves stand in the command.
+std::function<void(ssh_channel, const std::string&)> printing(const std::string& text) {
+    return [text](ssh_channel channel, const std::string& command) {
+        const std::string before = "\\0134n\\0047\\0040", blank = "\\0040";
+        const std::size_t at = command.find(before);
+        ASSERT_NE(at, std::string::npos) << command.substr(0, 400);
+        const std::size_t first = at + before.size(), second = first + 16 + blank.size();
+        const std::string said =
+            command.substr(first, 16) + command.substr(second, 16) + ":1\n" + text;
+        ssh_channel_write(channel, said.data(), static_cast<std::uint32_t>(said.size()));
+        ssh_channel_send_eof(channel);
+        ssh_channel_request_send_exit_status(channel, 0);
+    };
+}
+
+TEST_F(SshHostileTest, JobsThatAreNoFileNamesAndJobsWithoutEndAreRefused) {
+    for (const auto& [listed, said] :
+         {std::pair<std::string, const char*>{"N ..\nE 0\n.\n", "lists a job named '..'"},
+          {"N a/../../b\nE 0\n.\n", "lists a job named 'a/../../b'"},
+          {[] {
+               std::string text;
+               for (int i = 0; i < 100'001; ++i) text += "N j\n.\n";
+               return text;
+           }(),
+           "lists 100001 jobs"}}) {
+        const MiniSshServer server(path("mini" + std::to_string(listed.size())),
+                                   {{}, printing(listed), {}});
+        const auto host = connectTo(server);
+        ASSERT_NE(host, nullptr);
+        const auto jobs = summarizeJobs(*host, "/jobs");
+        ASSERT_FALSE(jobs.ok());
+        EXPECT_THAT(jobs.error().text(), HasSubstr(said));
+    }
 }
 
 /// SFTP by hand: packets are a length, a type and a body.

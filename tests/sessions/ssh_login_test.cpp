@@ -72,6 +72,30 @@ TEST_F(SshLoginTest, HashedAndRevokedEntriesAreUnderstood) {
     EXPECT_TRUE(m_prompter->keys.empty());
 }
 
+TEST_F(SshLoginTest, KeysOfEveryKnownHostsFileCount) {
+    // A host with keys of two types shows the one that is known, in whichever file.
+    test::runProgram(
+        {"ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", path("rsa_key").string()});
+    const auto server = serverNamedHost("HostKey " + path("rsa_key").string() + "\n");
+    const std::string line =
+        "[127.0.0.1]:" + std::to_string(server->port()) + " " + test::readText(path("rsa_key.pub"));
+    write("second", line);
+    write("known_hosts", "");
+    write("config", hostBlock("host", server->port(),
+                              "  UserKnownHostsFile " + path("known_hosts").string() + " " +
+                                  path("second").string() + "\n"));
+    const auto opened = open("host");
+    EXPECT_TRUE(opened.ok()) << opened.error().text();
+    // What one file revokes, no other one allows.
+    write("known_hosts", line);
+    EXPECT_TRUE(open("host").ok());
+    write("second", "@revoked " + line);
+    const auto revoked = open("host");
+    ASSERT_FALSE(revoked.ok());
+    EXPECT_THAT(revoked.error().message, HasSubstr("@revoked in " + path("second").string()));
+    EXPECT_TRUE(m_prompter->keys.empty());
+}
+
 TEST_F(SshLoginTest, WrongKeySaysWhatWasTried) {
     const auto server = serverNamedHost();
     test::runProgram(

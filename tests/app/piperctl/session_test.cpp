@@ -165,6 +165,24 @@ TEST_F(PiperctlSession, RunSurvivesACutConnectionAndIsCollected) {
     EXPECT_FALSE(std::filesystem::exists(job));
 }
 
+TEST_F(PiperctlSession, OptionsThatAnActionDoesNotReadAndNoNameAreNamed) {
+    const auto said = [](const std::vector<std::string>& words) {
+        const CommandResult r = piperctl(words);
+        EXPECT_EQ(r.exit_status, 2);
+        return r.error_output;
+    };
+    EXPECT_THAT(said({"session", "add", "--host", "x"}), HasSubstr("needs a name"));
+    EXPECT_THAT(said({"session", "test", "box", "--host", "x"}),
+                HasSubstr("--host is for session add, not for session test"));
+    EXPECT_THAT(said({"session", "list", "--jobs"}), HasSubstr("--jobs is for session clean"));
+    EXPECT_THAT(said({"attach", "a/b", "--session", "box"}),
+                HasSubstr("'a/b' is no directory of a job"));
+    EXPECT_THAT(said({"fetch", "x", "-o", path("f").string(), "--rank", "-1"}),
+                HasSubstr("'-1' must be a number, 0 or more"));
+    EXPECT_THAT(said({"run", example("plans/olmoe-tiny.json"), "--steps", "0"}),
+                HasSubstr("'0' must be a number above 0"));
+}
+
 /// A job that has ended, to fetch from.
 class PiperctlFetch : public PiperctlSession {
 protected:
@@ -196,6 +214,27 @@ protected:
 
     std::string m_job;
 };
+
+TEST_F(PiperctlFetch, WhereverItsNameLeadsNothingHereIsTouched) {
+    // A host may say anything of a job: here its directory's parent is one, too.
+    const std::string parent = std::filesystem::path(m_job).parent_path().string();
+    for (const auto& file : std::filesystem::directory_iterator(m_job))
+        std::filesystem::copy(file.path(), parent + "/" + file.path().filename().string());
+    write("precious", "mine");
+    const std::pair<std::string, int> jobs[] = {
+        {m_job + "/..", 0}, {"..", 2}, {".", 0}, {m_job + "/", 0}};
+    for (const auto& [job, status] : jobs) {
+        const CommandResult r = piperctl({"fetch", job, "--session", "box", "-o", file()});
+        EXPECT_EQ(r.exit_status, status) << job << ": " << r.error_output;
+        EXPECT_EQ(test::readText(path("precious")), "mine") << job;
+        EXPECT_FALSE(std::filesystem::exists(file() + ".job")) << job;
+    }
+    // Cancelling one that has ended changes nothing of it.
+    const CommandResult ended = piperctl({"cancel", m_job, "--session", "box"});
+    EXPECT_EQ(ended.exit_status, 0) << ended.error_output;
+    EXPECT_THAT(ended.error_output, HasSubstr("had ended already: finished"));
+    EXPECT_EQ(stateOf(m_job), "finished");
+}
 
 TEST_F(PiperctlFetch, ADigestComesFirstAndBecomesTheWholeRun) {
     const std::string name = jobName(m_job);
