@@ -13,6 +13,7 @@ target_compile_options(piper_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion>
     # Clang compiles the fuzzers alone and warns of other things.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Werror>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-string-conversion>
     # Paths in assertions and debug information are relative to the source tree.
     $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 if(PIPER_SANITIZE)

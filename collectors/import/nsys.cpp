@@ -298,9 +298,11 @@ Status NsysReader::read() {
     readSchema();
     readStrings();
     findRanks();
-    for (const auto& [table, columns] : m_tables) {
-        const auto shape = std::find_if(std::begin(kShapes), std::end(kShapes),
-                                        [&](const TableShape& s) { return s.table == table; });
+    for (const auto& entry : m_tables) {
+        const auto& [table, columns] = entry;
+        const auto shape =
+            std::find_if(std::begin(kShapes), std::end(kShapes),
+                         [&](const TableShape& s) { return s.table == entry.first; });
         if (shape != std::end(kShapes)) {
             readTable(table, *shape);
         } else if (columns.contains("start") && columns.contains("end") && isRecordTable(table)) {
