@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,7 +32,18 @@ struct PlanEstimate {
     /// they hold: the truth lies between.
     Bytes device_total_low;
     StageId peak_stage;
-    bool complete = true;  ///< false: device_total alone is known, and it may be higher
+};
+
+/// What a device is known to hold.
+enum class HeldPart : std::uint8_t {
+    States,  ///< what lives all the time
+    Kept,    ///< also what slots begin with
+    Slots,   ///< also the most that a slot holds: all but the end of the step, where slots do not
+             ///< come in pairs
+};
+struct DeviceFloor {
+    Bytes total;
+    StageId stage;
 };
 
 // Concept: plans of one search differ in a few numbers, and most of what a prediction costs depends
@@ -44,7 +56,8 @@ struct PlanEstimate {
 /// model, cluster, precision and all else stay. Not for several threads at once.
 class PlanEstimator {
 public:
-    explicit PlanEstimator(const Plan& base);
+    /// `shared`: moments of shapes that several estimators read; others are worked out here.
+    explicit PlanEstimator(const Plan& base, const SlotMomentsTable* shared = nullptr);
     PlanEstimator(const PlanEstimator&) = delete;
     PlanEstimator& operator=(const PlanEstimator&) = delete;
 
@@ -52,19 +65,19 @@ public:
     [[nodiscard]] Plan& plan() { return m_plan; }
     /// Errors: RuleBroken where the schedule has no slots; Unsupported for a routing histogram with
     /// a row for each layer and for off-loaded activations, which are not the same in all stages.
-    /// With a limit, of a schedule with pairs that needs more only that it does (not `complete`).
-    [[nodiscard]] Result<PlanEstimate> estimate(std::optional<Bytes> limit = {});
+    [[nodiscard]] Result<PlanEstimate> estimate();
 
-    /// What the device holds at least, without any slot written out: what lives all the time, and
-    /// where `with_slots` what slots begin with. 0 where estimate() gives an error.
-    [[nodiscard]] Bytes leastDeviceTotal(bool with_slots);
+    /// What the worst stage's device holds at least, without anything priced; each part takes more
+    /// time than the one before. 0 where estimate() gives an error.
+    [[nodiscard]] DeviceFloor deviceFloor(HeldPart part);
     /// Of a plan whose schedule pairs slots, without any pair written out: no step is shorter. What
     /// a rank computes or exchanges in one slot of a pair takes as long in the pair, and its first
     /// slot waits for those of the ranks before it. 0 where estimate() gives an error.
     [[nodiscard]] std::int64_t pairsFloorNs();
-    /// Of the plan last estimated (not one of pairs): no schedule of these slots ends earlier when
-    /// that share of every exchange is hidden, whatever follows the slots.
-    [[nodiscard]] std::int64_t boundHidingNs(double share) const;
+    /// Of the plan last estimated (not one of pairs): no schedule of these slots on these stages
+    /// ends earlier when that share of every exchange is hidden, whatever follows the slots; with
+    /// `split` none either that runs a backward in two slots.
+    [[nodiscard]] std::int64_t boundHidingNs(double share, bool split) const;
 
     /// Layouts whose prices are kept: about 15 kB each.
     [[nodiscard]] std::size_t numPriced() const { return m_layouts.size(); }
@@ -72,24 +85,36 @@ public:
     void forget();
 
 private:
+    static std::int32_t number(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
     static constexpr std::size_t kKeySize = 24;
     using Key = std::array<std::int32_t, kKeySize>;
     struct KeyHash {
         std::size_t operator()(const Key& key) const;
     };
+    /// What is the same wherever the groups of a layout lie.
+    struct Shapes {
+        Shapes(const Plan& plan, const CostModel& cost) : work(plan), shapes(work, cost) {}
+        WorkTable work;  ///< of plans with these shapes
+        SlotShapes shapes;
+        std::unordered_map<std::uint64_t, ChunkHeld> chunks;  ///< by pattern and ends
+        std::int32_t number = 0;
+        const Shapes* plain = nullptr;  ///< without recompute
+    };
     /// Pieces of a layout and the chunks put together from them.
     struct LayoutPrices {
-        explicit LayoutPrices(SlotPieces p) : pieces(std::move(p)) {}
+        LayoutPrices(SlotPieces p, Shapes& s) : pieces(std::move(p)), shapes(s) {}
         SlotPieces pieces;
+        Shapes& shapes;
         std::unordered_map<std::uint64_t, ChunkSlots> chunks;  ///< by pattern and ends
-        std::unordered_map<std::uint64_t, ChunkSlots> pairs;   ///< Forward's entry holds the pair
+        std::unordered_map<std::uint64_t, PairSlots> pairs;
         std::int32_t number = 0;
         const LayoutPrices* plain = nullptr;  ///< without recompute
     };
-    /// What a stage holds from start to end, and the end of its step.
-    struct StageState {
-        Bytes persistent, at_optimizer;
-        std::int64_t tail_ns = 0;
+    /// The end of a stage's step.
+    struct StageTail {
+        Bytes held;  ///< most, over what lives all the time
+        std::int64_t ns = 0;
     };
     /// A stage by what lies on it.
     struct StageContent {
@@ -116,36 +141,50 @@ private:
     struct Held;
 
     [[nodiscard]] Status supported() const;
-    [[nodiscard]] Key layoutKey(bool split, const Recompute& recompute);
+    [[nodiscard]] Key shapesKey();
+    [[nodiscard]] Shapes& shapes(bool split);
+    [[nodiscard]] Key layoutKey(const Shapes& shapes, std::int32_t order) const;
     [[nodiscard]] LayoutPrices& layout(bool split);
-    [[nodiscard]] LayoutPrices& plainLayout(bool split);
-    [[nodiscard]] const std::vector<RankMoments>* moments();
-    /// Only collectives that hide behind compute ask what the layers take (`layout`: their number).
+    /// Full recompute of the first layers of a chunk: the others are as without.
+    [[nodiscard]] bool recomputesSome() const;
+    /// make(), of the plan without recompute.
+    template <class Make>
+    [[nodiscard]] auto* withoutRecompute(const Make& make);
+    /// Only collectives that hide behind compute ask what the layers take.
     [[nodiscard]] bool hidesCollectives() const;
-    [[nodiscard]] const StageState& state(std::int32_t layout, StageId stage,
-                                          const StageContent& content);
+    [[nodiscard]] Key stageKey(const StageContent& content);
+    /// What a stage holds from start to end.
+    [[nodiscard]] Bytes persistent(StageId stage, const StageContent& content);
+    [[nodiscard]] const StageTail& tail(const LayoutPrices& prices, StageId stage,
+                                        const StageContent& content);
+    /// Calls visit(stage, what it holds from start to end).
+    template <class Visit>
+    void forEachPersistent(const Visit& visit);
     [[nodiscard]] std::int64_t messageNs();
 
     void setChunks();
     [[nodiscard]] const ChunkUse& use(std::size_t stage, ModelChunkId chunk) const;
     [[nodiscard]] StageContent content(std::size_t stage) const;
     [[nodiscard]] std::uint32_t pattern(std::int64_t begin, std::int64_t end);
+    /// Of a chunk: what it does, with `some` only so many of its first layers computed again.
+    [[nodiscard]] std::uint64_t chunkKey(const ChunkUse& use, bool some);
+    [[nodiscard]] std::span<const LayerUse> layersOf(const ChunkUse& use);
     [[nodiscard]] const ChunkSlots& chunk(LayoutPrices& prices, const ChunkUse& use);
-    [[nodiscard]] const ChunkSlots& pair(LayoutPrices& prices, std::size_t stage,
-                                         const SlotForm& form);
-    [[nodiscard]] Held heldOf(LayoutPrices& prices, std::size_t stage);
+    [[nodiscard]] const ChunkHeld& chunkHeld(Shapes& shapes, const ChunkUse& use);
+    [[nodiscard]] const PairSlots& pair(LayoutPrices& prices, std::size_t stage,
+                                        const SlotForm& form);
+    [[nodiscard]] Held heldOf(Shapes& shapes, std::size_t stage);
     /// The moments of the plan's schedule, with all that an estimate asks first; null without
     /// slots.
     [[nodiscard]] const std::vector<RankMoments>* begin();
-    [[nodiscard]] Bytes persistent(std::int32_t layout, std::size_t stage) {
-        return state(layout, StageId(static_cast<std::int32_t>(stage)), content(stage)).persistent;
-    }
-    /// Most that a slot of the stage begins with, at least.
-    [[nodiscard]] Bytes heldAtLeast(LayoutPrices& prices, const RankMoments& rank,
-                                    std::size_t stage);
-    [[nodiscard]] std::optional<PlanEstimate> beyond(LayoutPrices& prices,
-                                                     const std::vector<RankMoments>& ranks,
-                                                     const DeviceReserve& reserve, Bytes limit);
+    /// Most that the stage holds in or where `begin` at the beginning of a slot, at least.
+    [[nodiscard]] Bytes heldAtLeast(Shapes& shapes, const RankMoments& rank, std::size_t stage,
+                                    bool begin);
+    struct PeakRange {
+        Bytes low, high;
+    };
+    /// Of a single slot of that form: those of Middle chunks stand for each other.
+    [[nodiscard]] PeakRange slotPeak(Shapes& shapes, std::size_t stage, const SlotForm& form);
     void findPeak(LayoutPrices& prices, std::size_t stage, const RankMoments& moments,
                   StageSum& out);
     [[nodiscard]] StageSum stageSum(LayoutPrices& prices, std::size_t stage,
@@ -155,20 +194,33 @@ private:
     CostModel m_cost;
     std::vector<std::int64_t> m_moe_before;  ///< [layers + 1]
     std::unordered_map<Key, std::unique_ptr<LayoutPrices>, KeyHash> m_layouts;
-    std::int32_t m_next_number = 0;  ///< of LayoutPrices; none comes twice
-    std::unordered_map<Key, StageState, KeyHash> m_states;
+    std::unordered_map<Key, std::unique_ptr<Shapes>, KeyHash> m_shapes;
+    std::int32_t m_next_number = 0;  ///< of Shapes and LayoutPrices; none comes twice
+    std::unordered_map<Key, Bytes, KeyHash> m_persistent;
+    std::unordered_map<Key, StageTail, KeyHash> m_tails;
     std::unordered_map<Key, std::int64_t, KeyHash> m_messages;
-    std::unordered_map<Key, std::vector<RankMoments>, KeyHash> m_moments;
+    const SlotMomentsTable* m_shared_moments;
+    SlotMomentsTable m_moments;
     std::unordered_map<std::string, std::uint32_t> m_pattern_names;
     std::vector<std::uint32_t> m_patterns;  ///< [begin * (layers + 1) + end], 0 not yet known
     std::vector<std::vector<std::string>> m_modules;
     std::vector<std::string> m_orders;
     PipelineShape m_shape;
+    const std::vector<RankMoments>* m_ranks_of_shape = nullptr;
+    /// What the chunks of a plan follow from.
+    struct ChunksOf {
+        std::int64_t pp = 0, vpp = 0;
+        ChunkPlacement placement = ChunkPlacement::Loop;
+        bool blocking = false;
+        std::vector<std::int64_t> stage_layers;
+        bool operator==(const ChunksOf&) const = default;
+    };
+    ChunksOf m_chunks_of;
     std::vector<ChunkUse> m_chunks;  ///< [stage * chunks + chunk]
     std::vector<StageSum> m_sums;
     std::vector<RankSlots> m_ranks;
-    std::int64_t m_message_ns = 0;           ///< to the next rank or back
-    std::vector<const ChunkSlots*> m_slots;  ///< [form] of the stage at hand
+    std::int64_t m_message_ns = 0;   ///< to the next rank or back
+    std::vector<LayerUse> m_layers;  ///< of the chunk at hand
 };
 
 }  // namespace piper

@@ -15,7 +15,7 @@ std::int64_t split(std::int64_t size, std::int64_t parts) {
     return (size + parts - 1) / parts;
 }
 
-double elements(const std::vector<Projection>& projections) {
+double elements(const Projections& projections) {
     double sum = 0.0;
     for (const Projection& p : projections)
         sum += static_cast<double>(p.in) * static_cast<double>(p.out);
@@ -23,13 +23,12 @@ double elements(const std::vector<Projection>& projections) {
 }
 
 /// Projections of `heads` and `kv_heads` heads of a rank.
-std::vector<Projection> projectionsOf(const ModelSpec& model, std::int64_t heads,
-                                      std::int64_t kv_heads) {
+Projections projectionsOf(const ModelSpec& model, std::int64_t heads, std::int64_t kv_heads) {
     const AttentionSpec& a = model.attention;
     const std::int64_t h = model.hidden_size;
     if (a.kind == AttentionKind::Gqa)
         return {{h, (heads + 2 * kv_heads) * a.head_dim}, {heads * a.head_dim, h}};
-    std::vector<Projection> out;
+    Projections out;
     if (a.q_lora_rank > 0) {
         out.push_back({h, a.q_lora_rank});
         out.push_back({a.q_lora_rank, heads * a.qkHeadDim()});
@@ -129,7 +128,7 @@ Shard shardOf(const Plan& plan) {
     return s;
 }
 
-std::vector<Projection> attentionProjections(const Plan& plan) {
+Projections attentionProjections(const Plan& plan) {
     const Shard s = shardOf(plan);
     return projectionsOf(plan.model, s.heads, s.kv_heads);
 }
@@ -138,7 +137,7 @@ std::int64_t preActivationWidth(std::int64_t ffn, MlpKind kind) {
     return (mlpMatrices(kind) - 1) * ffn;
 }
 
-std::vector<Projection> mlpProjections(std::int64_t hidden, std::int64_t ffn, MlpKind kind) {
+Projections mlpProjections(std::int64_t hidden, std::int64_t ffn, MlpKind kind) {
     return {{hidden, preActivationWidth(ffn, kind)}, {ffn, hidden}};
 }
 

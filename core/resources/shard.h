@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
+#include "core/base/inline_list.h"
 #include "core/plan/pipeline_shape.h"
 #include "core/plan/plan.h"
 #include "core/resources/work.h"
@@ -17,6 +16,7 @@ namespace piper {
 struct Projection {
     std::int64_t in = 0, out = 0;
 };
+using Projections = InlineList<Projection, 5>;
 
 struct Shard {
     std::int64_t tokens = 0;         ///< of one micro-batch, seen by tp-split GEMMs
@@ -36,10 +36,9 @@ struct Shard {
 [[nodiscard]] Shard shardOf(const Plan& plan);
 
 /// The attention projections, in order of use. Source: arXiv 2405.04434 (MLA); GQA's fused QKV.
-[[nodiscard]] std::vector<Projection> attentionProjections(const Plan& plan);
+[[nodiscard]] Projections attentionProjections(const Plan& plan);
 /// Up (gate and up as one matrix for SwiGLU) and down of an MLP of width ffn on this rank.
-[[nodiscard]] std::vector<Projection> mlpProjections(std::int64_t hidden, std::int64_t ffn,
-                                                     MlpKind kind);
+[[nodiscard]] Projections mlpProjections(std::int64_t hidden, std::int64_t ffn, MlpKind kind);
 /// Width of the pre-activation: 2 ffn for SwiGLU (gate and up), ffn otherwise.
 [[nodiscard]] std::int64_t preActivationWidth(std::int64_t ffn, MlpKind kind);
 

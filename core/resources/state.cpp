@@ -67,7 +67,7 @@ double distinctShapeElements(const Plan& plan, StageId stage) {
     std::vector<Projection> shapes;
     shapes.reserve(12);
     double sum = 0.0;
-    const auto add = [&](const std::vector<Projection>& projections) {
+    const auto add = [&](const Projections& projections) {
         for (const Projection& p : projections) {
             const bool known = std::any_of(shapes.begin(), shapes.end(), [&](const Projection& s) {
                 return s.in == p.in && s.out == p.out;

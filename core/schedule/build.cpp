@@ -25,7 +25,7 @@ public:
             op.pipeline_phase = phase;
             for (std::int32_t& id : op.dependencies)
                 id = id == kComputeBefore ? before : id + offset;
-            std::erase(op.dependencies, -1);
+            op.dependencies.removeAll(-1);
             if (op.lane == Lane::Compute) m_last_compute = op.id;
             m_program.operations.push_back(std::move(op));
         }

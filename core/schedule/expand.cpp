@@ -41,7 +41,10 @@ namespace {
 class SlotExpansion {
 public:
     SlotExpansion(WorkTable& work, StageId stage, ModelChunkId chunk, const ChunkPlace& place)
-        : m_plan(work.plan()), m_place(place), m_builder(work, stage, chunk) {}
+        : m_plan(work.plan()), m_place(place), m_builder(work, stage, chunk) {
+        // A layer and its recompute, whose exchanges come in chunks, and the ends.
+        m_builder.reserve((20 + 8 * chunks()) * place.layers.size() + 4);
+    }
 
     SlotTemplate forward() {
         Ids hidden;

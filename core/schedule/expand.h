@@ -92,6 +92,11 @@ private:
     StageId m_stage;
 };
 
+/// Who gives the next operation of a pair, 0 or 1: turns up to the next operation that computes
+/// with what another lane brings; the second member begins. `waits` [operation] of either.
+[[nodiscard]] std::vector<std::uint8_t> takeTurns(const std::vector<bool>& first_waits,
+                                                  const std::vector<bool>& second_waits);
+
 /// The operations of a forward and of a backward slot in turns, the backward first.
 [[nodiscard]] SlotTemplate pairSlots(SlotTemplate forward, SlotTemplate backward);
 

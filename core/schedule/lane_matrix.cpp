@@ -52,36 +52,79 @@ LaneMatrix LaneMatrix::identity() {
     return matrix;
 }
 
-LaneMatrix laneMatrix(const SlotTemplate& slot, const std::vector<std::int64_t>& durations_ns) {
+std::vector<LaneStep> laneSteps(const SlotTemplate& slot) {
+    std::vector<LaneStep> out;
+    out.reserve(slot.operations.size());
+    for (const Operation& op : slot.operations) {
+        using Kind = LaneStep::Kind;
+        LaneStep& step = out.emplace_back();
+        step.kind = op.key.kind == OperationKind::Receive ? Kind::Receive
+                    : isHandOver(op)                      ? Kind::HandOver
+                    : op.key.kind == OperationKind::Send  ? Kind::Send
+                                                          : Kind::Work;
+        step.port = portOf(op.lane);
+        step.arrival = arrivalPort(memberOf(op));
+        step.after = op.dependencies;
+    }
+    return out;
+}
+
+LaneMatrix laneMatrix(std::span<const LaneStep> steps, bool blocking_messages,
+                      std::span<const std::int64_t> durations_ns) {
     LaneMatrix matrix = LaneMatrix::identity();
-    std::vector<PortTimes> ends(slot.operations.size());
-    const auto raiseBy = [&](PortTimes& lane, const Operation& op) {
-        for (std::int32_t id : op.dependencies)
+    std::vector<PortTimes> ends(steps.size());
+    const auto raiseBy = [&](PortTimes& lane, const LaneStep& step) {
+        for (const std::int32_t id : step.after)
             raise(lane, id == kComputeBefore ? onlyInput(Port::Compute)
                                              : ends[static_cast<std::size_t>(id)]);
     };
-    for (std::size_t i = 0; i < slot.operations.size(); ++i) {
-        const Operation& op = slot.operations[i];
-        const Port arrival = arrivalPort(memberOf(op));
-        if (op.key.kind == OperationKind::Receive) {
-            ends[i] = onlyInput(arrival);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const LaneStep& step = steps[i];
+        if (step.kind == LaneStep::Kind::Receive) {
+            ends[i] = onlyInput(step.arrival);
             continue;
         }
-        if (isHandOver(op)) {
+        if (step.kind == LaneStep::Kind::HandOver) {
             ends[i].fill(kNever);
-            raiseBy(ends[i], op);
+            raiseBy(ends[i], step);
         } else {
-            PortTimes& lane = matrix.row(portOf(op.lane));
-            if (slot.blocking_messages && op.lane == Lane::Compute)
+            PortTimes& lane = matrix.row(step.port);
+            if (blocking_messages && step.port == Port::Compute)
                 raise(lane, matrix.row(Port::Send));
-            raiseBy(lane, op);
+            raiseBy(lane, step);
             for (std::int64_t& time : lane)
                 if (time != kNever) time += durations_ns[i];
             ends[i] = lane;
         }
-        if (op.key.kind == OperationKind::Send) matrix.row(arrival) = ends[i];
+        if (step.kind != LaneStep::Kind::Work) matrix.row(step.arrival) = ends[i];
     }
     return matrix;
+}
+
+LaneMatrix laneMatrix(const SlotTemplate& slot, std::span<const std::int64_t> durations_ns) {
+    return laneMatrix(laneSteps(slot), slot.blocking_messages, durations_ns);
+}
+
+std::int64_t isolatedSpan(std::span<const LaneStep> steps, bool blocking_messages,
+                          std::span<const std::int64_t> durations_ns) {
+    std::int64_t span = 0;
+    std::vector<std::int64_t> ends(steps.size(), 0);
+    PortTimes lanes{};
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const LaneStep& step = steps[i];
+        if (step.kind == LaneStep::Kind::Receive) continue;
+        std::int64_t own = 0;
+        const bool hands_over = step.kind == LaneStep::Kind::HandOver;
+        std::int64_t& lane = hands_over ? own : lanes[at(step.port)];
+        if (blocking_messages && step.port == Port::Compute && !hands_over)
+            lane = std::max(lane, lanes[at(Port::Send)]);
+        for (const std::int32_t id : step.after)
+            if (id != kComputeBefore) lane = std::max(lane, ends[static_cast<std::size_t>(id)]);
+        lane += hands_over ? 0 : durations_ns[i];
+        ends[i] = lane;
+        if (step.kind == LaneStep::Kind::Work) span = std::max(span, lane);
+    }
+    return span;
 }
 
 IsolatedTimes isolatedTimes(const SlotTemplate& slot,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/schedule/expand.h"
@@ -39,9 +40,26 @@ struct LaneMatrix {
     [[nodiscard]] PortTimes apply(const PortTimes& in) const;
 };
 
-/// `durations_ns` [operations]; that of a Receive is not used.
+/// What an operation does to the lanes of its slot, apart from how long.
+struct LaneStep {
+    enum class Kind : std::uint8_t { Work, Send, Receive, HandOver };
+    Kind kind = Kind::Work;
+    Port port = Port::Compute;
+    Port arrival = Port::Arrival;  ///< of its member of a pair
+    Dependencies after;
+};
+/// [operations]
+[[nodiscard]] std::vector<LaneStep> laneSteps(const SlotTemplate& slot);
+
+/// `durations_ns` [operations]; those of a Receive and a hand-over are not used.
+[[nodiscard]] LaneMatrix laneMatrix(std::span<const LaneStep> steps, bool blocking_messages,
+                                    std::span<const std::int64_t> durations_ns);
 [[nodiscard]] LaneMatrix laneMatrix(const SlotTemplate& slot,
-                                    const std::vector<std::int64_t>& durations_ns);
+                                    std::span<const std::int64_t> durations_ns);
+
+/// Until the last lane but that of messages is free, when all are and the messages are there at 0.
+[[nodiscard]] std::int64_t isolatedSpan(std::span<const LaneStep> steps, bool blocking_messages,
+                                        std::span<const std::int64_t> durations_ns);
 
 /// Start and end of every operation when all lanes are free and the message is there at 0.
 struct IsolatedTimes {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/index.h"
+#include "core/base/inline_list.h"
 #include "core/base/result.h"
 #include "core/base/units.h"
 #include "core/plan/pipeline_shape.h"
@@ -33,6 +34,9 @@ struct Slot {
 /// Per pipeline rank, its ordered slots: [pp].
 using SlotTable = std::vector<std::vector<Slot>>;
 
+/// An operation waits for the one before it and for what another lane brings.
+using Dependencies = InlineList<std::int32_t, 4>;
+
 /// One operation of a rank's program, executed by the simulator and by the worker alike.
 struct Operation {
     std::int32_t id = 0;  ///< index in the program
@@ -48,7 +52,7 @@ struct Operation {
     Bytes bytes;  ///< communication: the payload of its work (a Receive: of its Send)
     /// Operations of the same program that must have ended; those earlier on the same lane are
     /// implied. On lane pp sends and receives do not wait for each other.
-    std::vector<std::int32_t> dependencies;
+    Dependencies dependencies;
 };
 
 /// A message that stays on its rank, between the two model chunks of a fold: it takes no time and

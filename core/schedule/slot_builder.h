@@ -19,12 +19,15 @@ inline constexpr std::int32_t kComputeBefore = -1;
 /// Collects the operations of one slot in issue order.
 class SlotBuilder {
 public:
-    using Ids = std::vector<std::int32_t>;
+    using Ids = Dependencies;
 
     SlotBuilder(WorkTable& work, StageId stage, ModelChunkId chunk)
         : m_work(work), m_stage(stage), m_chunk(chunk) {}
 
     [[nodiscard]] ModelChunkId chunk() const { return m_chunk; }
+    void reserve(std::int64_t operations) {
+        m_operations.reserve(static_cast<std::size_t>(operations));
+    }
     /// Layer of the operations that follow, -1 for none.
     void setLayer(std::int64_t layer) { m_layer = LayerId(static_cast<std::int32_t>(layer)); }
 

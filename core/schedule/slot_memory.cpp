@@ -163,11 +163,19 @@ private:
         if (delta.value != 0.0) m_changes.push_back({operation, at_end, term, delta});
     }
 
+    /// Layers follow one another; between the operations of one there may be messages.
+    static bool isOfAnother(const Operation& other, const Operation& op) {
+        return op.layer.valid() && other.layer.valid() && other.layer != op.layer;
+    }
+
     /// The last operation of this one's layer in the slot's forward part: what is not kept goes.
     std::int32_t layerEnd(const Operation& op) const {
         std::int32_t last = op.id;
-        for (const Operation& other : m_operations)
+        for (std::size_t i = static_cast<std::size_t>(op.id); i < m_operations.size(); ++i) {
+            const Operation& other = m_operations[i];
             if (other.layer == op.layer && other.key.pass == op.key.pass) last = other.id;
+            if (isOfAnother(other, op)) break;
+        }
         return last;
     }
 
@@ -227,8 +235,10 @@ private:
                 ++i;
                 continue;
             }
-            for (std::size_t j = i; j < m_operations.size(); ++j)
+            for (std::size_t j = i; j < m_operations.size(); ++j) {
                 if (sameBlock(m_operations[j], first) && m_operations[j].lane != Lane::Pp) last = j;
+                if (isOfAnother(m_operations[j], first)) break;
+            }
             hold(first, static_cast<std::int32_t>(last));
             i = last + 1;
         }

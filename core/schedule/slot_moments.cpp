@@ -2,6 +2,7 @@
 #include "core/schedule/slot_moments.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/schedule/schedule.h"
 
@@ -89,6 +90,23 @@ Result<std::vector<RankMoments>> slotMoments(const PipelineShape& shape) {
         out.push_back(walk.take());
     }
     return out;
+}
+
+const SlotMomentsTable::Moments& SlotMomentsTable::of(const PipelineShape& shape) {
+    const auto [found, added] = m_known.try_emplace(keyOf(shape));
+    if (!added) return found->second;
+    if (Result<Moments> made = slotMoments(shape); made.ok())
+        found->second = std::move(made).value();
+    return found->second;
+}
+
+const SlotMomentsTable::Moments* SlotMomentsTable::find(const PipelineShape& shape) const {
+    const auto found = m_known.find(keyOf(shape));
+    return found == m_known.end() ? nullptr : &found->second;
+}
+
+void SlotMomentsTable::add(const PipelineShape& shape, Moments moments) {
+    m_known.insert_or_assign(keyOf(shape), std::move(moments));
 }
 
 }  // namespace piper

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "core/base/result.h"
@@ -42,5 +44,24 @@ struct RankMoments {
 
 /// [pp]. Errors: those of makeSlots.
 [[nodiscard]] Result<std::vector<RankMoments>> slotMoments(const PipelineShape& shape);
+
+/// Moments by shape, each worked out once.
+class SlotMomentsTable {
+public:
+    using Moments = std::vector<RankMoments>;  ///< [pp]; empty where the shape has no slots
+
+    /// Stay where they are as long as the table lives.
+    [[nodiscard]] const Moments& of(const PipelineShape& shape);
+    /// Null for a shape that is not there yet.
+    [[nodiscard]] const Moments* find(const PipelineShape& shape) const;
+    void add(const PipelineShape& shape, Moments moments);
+
+private:
+    using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t>;
+    [[nodiscard]] static Key keyOf(const PipelineShape& shape) {
+        return {shape.kind, shape.pp, shape.vpp, shape.num_microbatches};
+    }
+    std::map<Key, Moments> m_known;
+};
 
 }  // namespace piper

@@ -166,6 +166,15 @@ bool SearchChoices::hidesExchanges() const {
     return fixed("schedule") && pairsSlots(base().schedule);
 }
 
+/// Only curves measured on this cluster tell algorithms apart.
+bool SearchChoices::searchesAlgorithms() const {
+    return ownWorker() && !fixed("algorithm") &&
+           base().all_to_all.algorithm == AllToAllAlgorithm::Auto &&
+           std::ranges::any_of(base().cluster.curves.collective, [](const CollectivePoint& p) {
+               return p.kind == CollectiveKind::AllToAll;
+           });
+}
+
 std::vector<AllToAllChoice> SearchChoices::exchanges(const SearchCore& core,
                                                      const PipelineChoice& pipeline) const {
     std::vector<AllToAllChoice> out = {base().all_to_all};
@@ -175,12 +184,7 @@ std::vector<AllToAllChoice> SearchChoices::exchanges(const SearchCore& core,
             out.push_back(base().all_to_all);
             out.back().chunks = chunks;
         }
-    // Only curves measured on this cluster tell algorithms apart.
-    const bool measured = std::ranges::any_of(
-        base().cluster.curves.collective,
-        [](const CollectivePoint& p) { return p.kind == CollectiveKind::AllToAll; });
-    if (fixed("algorithm") || !measured || base().all_to_all.algorithm != AllToAllAlgorithm::Auto)
-        return out;
+    if (!searchesAlgorithms()) return out;
     for (std::size_t i = 0, n = out.size(); i < n; ++i) {
         out.push_back(out[i]);
         out.back().algorithm = AllToAllAlgorithm::Node;

@@ -63,6 +63,8 @@ public:
     [[nodiscard]] const std::vector<int>& zeroStages() const { return m_zero_stages; }
     [[nodiscard]] const std::vector<bool>& offloads() const { return m_offloads; }
     [[nodiscard]] const std::vector<std::string>& rankOrders() const { return m_orders; }
+    /// Whether plans differ in the algorithm of their exchange.
+    [[nodiscard]] bool searchesAlgorithms() const;
     /// Whether some plan runs exchanges beside the compute of another chunk or micro-batch.
     [[nodiscard]] bool hidesExchanges() const;
     /// Values of SavingChoice::recomputed_layers under that recompute, 0 (all) first.

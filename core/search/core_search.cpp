@@ -2,6 +2,7 @@
 #include "core/search/core_search.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "core/plan/pipeline_shape.h"
@@ -14,7 +15,17 @@ namespace piper {
 namespace {
 
 /// Layouts that one searcher keeps priced: sixteen searchers hold about 350 MB then.
-constexpr std::size_t kMostPriced = 1500;
+constexpr std::size_t kMostPriced = 1200;
+
+/// What N chunks hide of an exchange at most.
+double hiddenBy(std::int64_t chunks) {
+    return 1.0 - 1.0 / static_cast<double>(std::max<std::int64_t>(1, chunks));
+}
+
+/// Its stages are those of 1f1b.
+bool isPlainLoop(const PipelineChoice& pipeline) {
+    return placementOf(pipeline.schedule) == ChunkPlacement::Loop && pipeline.vpp == 1;
+}
 
 }  // namespace
 
@@ -27,16 +38,24 @@ void SearchTally::add(const SearchTally& other) {
                           std::tie(known->second.rules, known->second.layout))
             known->second = example;
     }
-    if (other.too_large &&
-        (!too_large || other.too_large->estimate.device_total < too_large->estimate.device_total))
-        too_large = other.too_large;
+    const auto take = [](std::optional<TooLarge>& known, const std::optional<TooLarge>& more) {
+        if (more) keepSmaller(known, more->point, {more->total, more->stage});
+    };
+    take(too_large, other.too_large);
+    take(beyond, other.beyond);
 }
 
-CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices)
+void SearchTally::keepSmaller(std::optional<TooLarge>& known, const SearchPoint& point,
+                              const DeviceFloor& needed) {
+    if (!known || needed.total < known->total) known = {point, needed.total, needed.stage};
+}
+
+CoreSearch::CoreSearch(const SearchSpace& space, const SearchChoices& choices,
+                       const SlotMomentsTable* moments)
     : m_space(space),
       m_choices(choices),
       m_base_faults(validateModelAndCluster(space.base)),
-      m_estimator(space.base),
+      m_estimator(space.base, moments),
       m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {}
 
 /// Between cores: cores of a searcher share tensors, and most of what is dropped does not come
@@ -53,9 +72,8 @@ void CoreSearch::refuse(const SearchPoint& point, const std::vector<Violation>& 
 }
 
 void CoreSearch::tooLarge(const SearchPoint& point, const PlanEstimate& estimate) {
-    if (!estimate.complete) return;  // what it lacks is not known
-    if (!m_tally.too_large || estimate.device_total < m_tally.too_large->estimate.device_total)
-        m_tally.too_large = SearchTally::TooLarge{point, estimate};
+    SearchTally::keepSmaller(m_tally.too_large, point,
+                             {estimate.device_total, estimate.peak_stage});
 }
 
 bool CoreSearch::legal(const SearchPoint& point) {
@@ -95,8 +113,8 @@ bool CoreSearch::pairsAreSlower(SearchPoint point) {
 /// Of the plan at hand. What cannot be put together from parts is predicted, without a bound; so is
 /// the memory where the parts leave open whether it fits.
 Result<PlanEstimate> CoreSearch::answer() {
-    Result<PlanEstimate> out = m_estimator.estimate(m_limit);
-    const bool open = out.ok() && out->complete && !fits(*out) && out->device_total_low <= m_limit;
+    Result<PlanEstimate> out = m_estimator.estimate();
+    const bool open = out.ok() && !fits(*out) && out->device_total_low <= m_limit;
     if (out.ok() ? !open : out.error().code != ErrorCode::Unsupported) return out;
     PIPER_ASSIGN(
         const Prediction exact,
@@ -138,10 +156,11 @@ std::optional<PlanEstimate> CoreSearch::wholeSlots(const SearchCore& core) {
 }
 
 /// What is left of a step when all that can be hidden is. A framework's own overlap of the exchange
-/// hides more the more chunks a rank has: then compute alone is sure.
+/// hides more the more chunks a rank has, and another algorithm may exchange faster: then compute
+/// alone is sure.
 std::int64_t CoreSearch::sharedFloorNs(const PlanEstimate& whole) const {
-    return effectiveOverlap(m_space.base).ep ? whole.compute_ns
-                                             : std::max(whole.compute_ns, whole.exchange_ns);
+    const bool known = !effectiveOverlap(m_space.base).ep && !m_choices.searchesAlgorithms();
+    return known ? std::max(whole.compute_ns, whole.exchange_ns) : whole.compute_ns;
 }
 
 std::optional<CoreOutlook> CoreSearch::outlook(const SearchCore& core) {
@@ -153,14 +172,15 @@ std::optional<CoreOutlook> CoreSearch::outlook(const SearchCore& core) {
             return !legalZeroStages(point).empty();
         });
     if (!legal) return std::nullopt;
-    const auto whole = wholeSlots(core);
-    if (!whole) return CoreOutlook{};
     CoreOutlook out;
+    out.whole = wholeSlots(core);
+    if (!out.whole) return out;
+    out.loop_floors = loopFloors(core);
     // Chunks and pairs of slots hide exchanges behind compute, nothing else does.
-    out.floor_ns = m_choices.hidesExchanges() ? sharedFloorNs(*whole) : whole->slots_ns;
+    out.floor_ns = m_choices.hidesExchanges() ? sharedFloorNs(*out.whole) : out.whole->slots_ns;
     constexpr double kRecompute = 4.0 / 3.0;  // a second forward pass
-    out.expected_ns = static_cast<std::int64_t>(static_cast<double>(whole->step_ns) *
-                                                (fits(*whole) ? 1.0 : kRecompute));
+    out.expected_ns = static_cast<std::int64_t>(static_cast<double>(out.whole->step_ns) *
+                                                (fits(*out.whole) ? 1.0 : kRecompute));
     return out;
 }
 
@@ -178,35 +198,51 @@ void CoreSearch::fewestRecomputed(SearchPoint point, Best& best) {
         const std::size_t middle = (fitting + beyond) / 2;
         point.saving.recomputed_layers = layers[middle];
         // A slow one that fits leads to a faster one that fits.
-        const auto found = estimate(point, true);
+        const auto found = needsMore(point, m_limit) ? std::nullopt : estimate(point, true);
         const bool good = found && fits(*found);
         if (good) (void)offer(point, *found, best);
         (good ? fitting : beyond) = middle;
     }
 }
 
-/// By what is held without any slot priced. Of plans that do not fit the smallest is looked for, so
-/// only what is larger than that counts.
-bool CoreSearch::needsMore(const SearchPoint& point) {
-    const bool pairs = pairsSlots(point.pipeline.schedule);
-    if (!pairs && !m_tally.too_large) return false;
-    const Bytes enough =
-        pairs ? m_limit : std::max(m_limit, m_tally.too_large->estimate.device_total);
+/// By what is held without anything priced.
+bool CoreSearch::needsMore(const SearchPoint& point, Bytes than) {
     m_choices.apply(point, m_estimator.plan());
-    const bool more =
-        m_estimator.leastDeviceTotal(false) > enough || m_estimator.leastDeviceTotal(true) > enough;
-    if (more) ++m_tally.evaluated;
-    return more;
+    for (const HeldPart part : {HeldPart::States, HeldPart::Kept, HeldPart::Slots}) {
+        const DeviceFloor floor = m_estimator.deviceFloor(part);
+        if (floor.total <= than) continue;
+        ++m_tally.evaluated;
+        SearchTally::keepSmaller(m_tally.beyond, point, floor);
+        return true;
+    }
+    return false;
+}
+
+/// Drops the ZeRO stages under which the pipeline does not fit whatever else is saved. As long as
+/// no plan was found the smallest that does not fit is looked for: what is larger is dropped.
+void CoreSearch::dropTooLarge(SearchPoint point, std::vector<int>& zero_stages) {
+    Bytes enough = m_limit;
+    if (m_limit_ns == kNoLimit && !pairsSlots(point.pipeline.schedule)) {
+        if (!m_tally.too_large) return;
+        enough = std::max(m_limit, m_tally.too_large->total);
+    }
+    std::erase_if(zero_stages, [&](int stage) {
+        point.saving = mostSaved(stage);
+        return needsMore(point, enough);
+    });
+}
+
+SavingChoice CoreSearch::mostSaved(int zero_stage) const {
+    const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
+    return {last, 0, zero_stage, m_choices.offloads().back()};
 }
 
 /// The fastest saving of memory that fits: within one ZeRO stage and place of the optimizer state
 /// each recompute takes longer than the one before.
 void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
     const auto last = static_cast<std::uint32_t>(m_choices.recomputes().size() - 1);
-    point.saving.recompute = last;
-    point.saving.offload = m_choices.offloads().back();
-    if (needsMore(point)) return;
     if (!pairsSlots(point.pipeline.schedule)) {
+        point.saving = mostSaved(point.saving.zero_stage);
         const auto least = estimate(point);
         if (!least) return;
         if (!fits(*least)) return tooLarge(point, *least);
@@ -215,6 +251,7 @@ void CoreSearch::chooseSaving(SearchPoint point, Best& best) {
         point.saving.offload = offload;
         for (std::uint32_t r = 0; r <= last; ++r) {
             point.saving.recompute = r;
+            if (needsMore(point, m_limit)) continue;
             const auto found = estimate(point);
             if (!found || !fits(*found) || !offer(point, *found, best)) continue;
             if (r > 0) fewestRecomputed(point, best);
@@ -231,6 +268,7 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
         point.saving.zero_stage = stage;
         for (std::size_t r = m_choices.recomputes().size(); r-- > 0;) {
             point.saving.recompute = static_cast<std::uint32_t>(r);
+            if (pairsSlots(point.pipeline.schedule) && needsMore(point, m_limit)) break;
             const auto found = estimate(point);
             if (!found) continue;
             if (!fits(*found)) {
@@ -245,30 +283,51 @@ void CoreSearch::smallest(SearchPoint point, const std::vector<int>& zero_stages
     }
 }
 
-/// From the slots of 1f1b without chunks, which are priced already: chunks hide at most their share
-/// of the exchanges, pairs of slots all of them; a backward in two slots waits no less.
-std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const PlanEstimate& whole) const {
+/// Of schedules on the stages of wholeSlots(), which was estimated last.
+std::vector<ChunkFloor> CoreSearch::loopFloors(const SearchCore& core) const {
+    std::vector<ChunkFloor> out;
+    if (m_space.base.all_to_all.chunks > 1) return out;
+    for (const AllToAllChoice& exchange : m_choices.exchanges(core, {ScheduleKind::ZbH1, 1}))
+        if (std::ranges::find(out, exchange.chunks, &ChunkFloor::chunks) == out.end())
+            out.push_back(
+                {exchange.chunks, m_estimator.boundHidingNs(hiddenBy(exchange.chunks), true)});
+    return out;
+}
+
+/// From the slots of 1f1b without chunks: chunks hide at most their share of the exchanges, pairs
+/// of slots all of them; a backward in two slots waits no less. 0 where nothing is known.
+std::int64_t CoreSearch::slotsFloorNs(const SearchPoint& point, const CoreOutlook& outlook) const {
+    const AllToAllChoice& base = m_space.base.all_to_all;
+    if (!outlook.whole || base.chunks > 1 || point.exchange.algorithm != base.algorithm) return 0;
+    const PlanEstimate& whole = *outlook.whole;
     const std::int64_t both = sharedFloorNs(whole);
-    if (effectiveOverlap(m_space.base).ep) return both;
-    const auto hidden = static_cast<std::int64_t>(
-        static_cast<double>(whole.exchange_ns) *
-        (1.0 - 1.0 / static_cast<double>(std::max<std::int64_t>(1, point.exchange.chunks))));
-    return pairsSlots(point.pipeline.schedule) ? both : std::max(both, whole.slots_ns - hidden);
+    if (effectiveOverlap(m_space.base).ep || pairsSlots(point.pipeline.schedule)) return both;
+    const double hidden = static_cast<double>(whole.exchange_ns) * hiddenBy(point.exchange.chunks);
+    const std::int64_t floor = std::max(both, whole.slots_ns - static_cast<std::int64_t>(hidden));
+    const auto known =
+        std::ranges::find(outlook.loop_floors, point.exchange.chunks, &ChunkFloor::chunks);
+    const bool in_loop = isPlainLoop(point.pipeline) && known != outlook.loop_floors.end();
+    return in_loop ? std::max(floor, known->ns) : floor;
 }
 
 void CoreSearch::refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                                 std::int64_t limit_ns, Best& best) {
     for (const int stage : zero_stages) {
         point.saving = {.zero_stage = stage};
+        if (pairsSlots(point.pipeline.schedule) && needsMore(point, m_limit)) {
+            chooseSaving(point, best);  // before any pair is written out
+            continue;
+        }
         const auto fastest = estimate(point);
         if (!fastest) continue;
-        if (fastest->complete && fastest->bound_ns > limit_ns) {
+        if (fastest->bound_ns > limit_ns) {
             // What follows the slots is all that a ZeRO stage makes shorter.
-            if (!pairsSlots(point.pipeline.schedule) && m_estimator.boundHidingNs(0.0) > limit_ns)
+            if (!pairsSlots(point.pipeline.schedule) &&
+                m_estimator.boundHidingNs(0.0, false) > limit_ns)
                 return;
             continue;
         }
-        if (fastest->complete && best && fastest->step_ns >= best->estimate.step_ns) continue;
+        if (best && fastest->step_ns >= best->estimate.step_ns) continue;
         if (fits(*fastest) && offer(point, *fastest, best)) continue;
         chooseSaving(point, best);
     }
@@ -289,33 +348,37 @@ void CoreSearch::dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t 
     ++m_tally.evaluated;
     if (!m_estimator.estimate().ok()) return;
     std::erase_if(exchanges, [&](const AllToAllChoice& exchange) {
-        const double left = 1.0 / static_cast<double>(std::max<std::int64_t>(1, exchange.chunks));
         return exchange.algorithm == base.algorithm &&
-               m_estimator.boundHidingNs(1.0 - left) > limit_ns;
+               m_estimator.boundHidingNs(hiddenBy(exchange.chunks), false) > limit_ns;
     });
 }
 
-void CoreSearch::refine(const SearchCore& core, std::int64_t limit_ns,
+void CoreSearch::refine(const SearchCore& core, const CoreOutlook& outlook, std::int64_t limit_ns,
                         std::vector<FoundPlan>& out) {
     keepWithinMemory();
     m_limit_ns = limit_ns;
-    const auto whole = wholeSlots(core);
     SearchPoint point{core, {}, m_space.base.all_to_all, {}};
-    const bool bounded = whole && m_space.base.all_to_all.chunks <= 1;
     const bool by_memory = m_space.objective == Objective::MemoryHeadroom;
     for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
         point.pipeline = pipeline;
         std::vector<AllToAllChoice> exchanges = m_choices.exchanges(core, pipeline);
-        if (bounded && !by_memory)
+        if (!by_memory)
             std::erase_if(exchanges, [&](const AllToAllChoice& exchange) {
                 point.exchange = exchange;
-                return slotsFloorNs(point, *whole) > limit_ns;
+                return slotsFloorNs(point, outlook) > limit_ns;
             });
         if (exchanges.empty()) continue;
         point.exchange = exchanges.front();
-        const std::vector<int> zero_stages = legalZeroStages(point);
+        std::vector<int> zero_stages = legalZeroStages(point);
         if (zero_stages.empty()) continue;
-        if (!by_memory) dropSlowChunks(point, zero_stages.front(), limit_ns, exchanges);
+        if (!by_memory) {
+            point.saving = {.zero_stage = zero_stages.front()};
+            if (pairsSlots(pipeline.schedule) && limit_ns != kNoLimit && pairsAreSlower(point))
+                continue;
+            dropSlowChunks(point, zero_stages.front(), limit_ns, exchanges);
+            if (exchanges.empty()) continue;
+            dropTooLarge(point, zero_stages);
+        }
         Best best;
         for (const AllToAllChoice& exchange : exchanges) {
             point.exchange = exchange;

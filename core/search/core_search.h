@@ -27,20 +27,31 @@ struct SearchTally {
     };
     struct TooLarge {
         SearchPoint point;
-        PlanEstimate estimate;
+        Bytes total;
+        StageId stage;
     };
     std::int64_t evaluated = 0;  ///< estimated, or refused by a rule
     std::int64_t feasible = 0;
     std::map<std::string, Broken> broken;  ///< by rule
     std::optional<TooLarge> too_large;     ///< the one that lacks least memory
+    std::optional<TooLarge> beyond;        ///< of those that need `total` at least
 
     void add(const SearchTally& other);
+    static void keepSmaller(std::optional<TooLarge>& known, const SearchPoint& point,
+                            const DeviceFloor& needed);
+};
+
+/// Of one number of chunks, what no plan falls below (CoreSearch::loopFloors).
+struct ChunkFloor {
+    std::int64_t chunks = 1, ns = 0;
 };
 
 /// What a core promises before it is refined.
 struct CoreOutlook {
-    std::int64_t floor_ns = 0;     ///< no plan of the core has a shorter step
-    std::int64_t expected_ns = 0;  ///< a guess, to look first where good plans are
+    std::int64_t floor_ns = 0;            ///< no plan of the core has a shorter step
+    std::int64_t expected_ns = 0;         ///< a guess, to look first where good plans are
+    std::optional<PlanEstimate> whole;    ///< CoreSearch::wholeSlots
+    std::vector<ChunkFloor> loop_floors;  ///< of schedules on the stages of 1f1b
 };
 
 /// Looks for the best plans of one core at a time. Bounds decide what is not looked at.
@@ -48,12 +59,15 @@ class CoreSearch {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-    CoreSearch(const SearchSpace& space, const SearchChoices& choices);
+    /// `moments`: of all searchers of a search; null: this one works out its own.
+    CoreSearch(const SearchSpace& space, const SearchChoices& choices,
+               const SlotMomentsTable* moments);
 
     /// nullopt: no plan of the core breaks no rule.
     [[nodiscard]] std::optional<CoreOutlook> outlook(const SearchCore& core);
     /// Of each pipeline the fastest plan that fits, where its bound is not above `limit_ns`.
-    void refine(const SearchCore& core, std::int64_t limit_ns, std::vector<FoundPlan>& out);
+    void refine(const SearchCore& core, const CoreOutlook& outlook, std::int64_t limit_ns,
+                std::vector<FoundPlan>& out);
 
     [[nodiscard]] const SearchTally& tally() const { return m_tally; }
 
@@ -73,13 +87,16 @@ private:
     [[nodiscard]] Result<PlanEstimate> answer();
     [[nodiscard]] std::optional<PlanEstimate> wholeSlots(const SearchCore& core);
     [[nodiscard]] std::int64_t sharedFloorNs(const PlanEstimate& whole) const;
+    [[nodiscard]] std::vector<ChunkFloor> loopFloors(const SearchCore& core) const;
     [[nodiscard]] std::int64_t slotsFloorNs(const SearchPoint& point,
-                                            const PlanEstimate& whole) const;
+                                            const CoreOutlook& outlook) const;
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                         std::int64_t limit_ns, Best& best);
     void dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t limit_ns,
                         std::vector<AllToAllChoice>& exchanges);
-    [[nodiscard]] bool needsMore(const SearchPoint& point);
+    [[nodiscard]] bool needsMore(const SearchPoint& point, Bytes than);
+    void dropTooLarge(SearchPoint point, std::vector<int>& zero_stages);
+    [[nodiscard]] SavingChoice mostSaved(int zero_stage) const;
     void chooseSaving(SearchPoint point, Best& best);
     [[nodiscard]] bool offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best);
     void fewestRecomputed(SearchPoint point, Best& best);

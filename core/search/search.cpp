@@ -2,9 +2,11 @@
 #include "core/search/search.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -63,12 +65,13 @@ public:
           m_choices(space),
           m_limit(space.base.cluster.device.memory * (1.0 - space.memory_margin)) {
         for (std::size_t i = 0; i < kSearchers; ++i)
-            m_searchers.push_back(std::make_unique<CoreSearch>(m_space, m_choices));
+            m_searchers.push_back(std::make_unique<CoreSearch>(m_space, m_choices, &m_moments));
     }
 
     Result<SearchResult> run() {
         m_total = 2 * m_choices.cores().size();
         PIPER_TRY(firstPlan());
+        setMoments();
         PIPER_TRY(setFloors());
         PIPER_TRY(look(takePromising()));
         std::size_t batch = kFirstBatch;
@@ -130,11 +133,11 @@ private:
         constexpr std::ptrdiff_t kTries = 24;
         const auto middle = order.begin() + std::min<std::ptrdiff_t>(kTries, std::ssize(order));
         std::ranges::partial_sort(order, middle, {}, rank);
-        CoreSearch searcher(m_space, m_choices);
+        CoreSearch searcher(m_space, m_choices, nullptr);
         for (auto at = order.begin(); at != middle; ++at) {
             PIPER_TRY(stopped());
             std::vector<FoundPlan> found;
-            searcher.refine(cores[*at], CoreSearch::kNoLimit, found);
+            searcher.refine(cores[*at], {}, CoreSearch::kNoLimit, found);
             if (found.empty()) continue;
             Candidate first;
             first.found = found.front();
@@ -149,17 +152,40 @@ private:
         return {};
     }
 
+    void setMoments() {
+        std::vector<PipelineShape> shapes;
+        std::set<std::array<std::int64_t, 4>> seen;
+        Plan plan = m_space.base;
+        for (const SearchCore& core : m_choices.cores())
+            for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
+                m_choices.apply({core, pipeline, m_space.base.all_to_all, {}}, plan);
+                const PipelineShape shape = pipelineShape(plan);
+                if (seen.insert({static_cast<std::int64_t>(shape.kind), shape.pp, shape.vpp,
+                                 shape.num_microbatches})
+                        .second)
+                    shapes.push_back(shape);
+            }
+        std::vector<SlotMomentsTable::Moments> made(shapes.size());
+        m_parallel_for(shapes.size(), [&](std::size_t i) {
+            if (m_stop.stop_requested()) return;
+            if (auto moments = slotMoments(shapes[i]); moments.ok())
+                made[i] = std::move(moments).value();
+        });
+        for (std::size_t i = 0; i < shapes.size(); ++i)
+            m_moments.add(shapes[i], std::move(made[i]));
+    }
+
     Status setFloors() {
         std::vector<std::size_t> all(m_choices.cores().size());
         std::iota(all.begin(), all.end(), std::size_t{0});
-        std::vector<std::optional<CoreOutlook>> found(all.size());
+        m_outlooks.resize(all.size());
         forEachCore(all, [&](CoreSearch& searcher, std::size_t i) {
-            found[i] = searcher.outlook(m_choices.cores()[i]);
+            m_outlooks[i] = searcher.outlook(m_choices.cores()[i]);
         });
         PIPER_TRY(stopped());
-        for (std::size_t i = 0; i < found.size(); ++i)
-            if (found[i])
-                m_order.push_back({byMemory() ? 0 : found[i]->floor_ns, found[i]->expected_ns, i});
+        for (std::size_t i = 0; i < m_outlooks.size(); ++i)
+            if (const auto& outlook = m_outlooks[i])
+                m_order.push_back({byMemory() ? 0 : outlook->floor_ns, outlook->expected_ns, i});
         m_total = all.size() + m_order.size();
         m_done = all.size();
         report();
@@ -194,7 +220,8 @@ private:
         std::vector<std::vector<FoundPlan>> found(cores.size());
         const std::int64_t limit_ns = limit();
         forEachCore(cores, [&](CoreSearch& searcher, std::size_t i) {
-            searcher.refine(m_choices.cores()[cores[i]], limit_ns, found[i]);
+            const std::size_t core = cores[i];
+            searcher.refine(m_choices.cores()[core], *m_outlooks[core], limit_ns, found[i]);
         });
         PIPER_TRY(stopped());
         for (std::vector<FoundPlan>& plans : found)
@@ -315,15 +342,13 @@ private:
         for (const auto& searcher : m_searchers) tally.add(searcher->tally());
         result.evaluated = tally.evaluated;
         result.feasible = tally.feasible;
-        if (tally.too_large) {
-            const PlanEstimate& estimate = tally.too_large->estimate;
-            const Bytes needed = estimate.device_total;
+        if (const auto& nearest = tally.too_large ? tally.too_large : tally.beyond)
             result.rejections.push_back(
-                {layoutText(m_choices.plan(tally.too_large->point)), "memory",
-                 fmt::format("stage {} needs {}, {} more than the {} of a device",
-                             estimate.peak_stage.value, humanBytes(needed),
-                             humanBytes(needed - m_limit), humanBytes(m_limit))});
-        }
+                {layoutText(m_choices.plan(nearest->point)), "memory",
+                 fmt::format("stage {} needs {}{}, {} more than the {} of a device",
+                             nearest->stage.value, tally.too_large ? "" : "at least ",
+                             humanBytes(nearest->total), humanBytes(nearest->total - m_limit),
+                             humanBytes(m_limit))});
         for (const auto& [rule, example] : tally.broken)
             result.rejections.push_back({example.layout, rule, example.message});
         if (m_candidates.size() <= m_space.top) return;
@@ -342,7 +367,9 @@ private:
     const std::function<void(const SearchProgress&)>& m_report;
     SearchChoices m_choices;
     Bytes m_limit;
+    SlotMomentsTable m_moments;  ///< of every pipeline of the space
     std::vector<std::unique_ptr<CoreSearch>> m_searchers;
+    std::vector<std::optional<CoreOutlook>> m_outlooks;  ///< [core], of those with a legal plan
     /// Cores with a legal plan, lowest floor first once the promising are taken.
     std::vector<Ordered> m_order;
     std::vector<Candidate> m_candidates;

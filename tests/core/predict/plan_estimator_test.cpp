@@ -119,8 +119,25 @@ protected:
         if (plan.layout.vpp <= 2) {
             EXPECT_NEAR(fast.device_total.value / total, 1.0, 1e-9);
         }
-        EXPECT_LE(m_estimator->leastDeviceTotal(false), m_estimator->leastDeviceTotal(true));
-        EXPECT_LE(m_estimator->leastDeviceTotal(true), fast.device_total);
+        expectFloors(plan, fast);
+    }
+
+    /// What is known to be held before anything is priced.
+    void expectFloors(const Plan& plan, const PlanEstimate& fast) {
+        const Bytes states = m_estimator->deviceFloor(HeldPart::States).total;
+        const Bytes kept = m_estimator->deviceFloor(HeldPart::Kept).total;
+        const Bytes slots = m_estimator->deviceFloor(HeldPart::Slots).total;
+        const Bytes most = fast.device_total_low * (1.0 + 1e-9);
+        EXPECT_GT(states.value, 0.0);
+        EXPECT_LE(states, kept);
+        EXPECT_LE(kept, most);
+        EXPECT_LE(slots, most);
+        // All but the optimizer's moment, which some plans end with.
+        if (!pairsSlots(plan.schedule)) m_slot_floors.push_back(slots / fast.device_total_low);
+        // What is kept between slots does not ask in how many chunks rows came.
+        m_estimator->plan().all_to_all.chunks *= 4;
+        EXPECT_NEAR(m_estimator->deviceFloor(HeldPart::Kept).total / kept, 1.0, 1e-9);
+        m_estimator->plan() = plan;
     }
 
     /// Its bounds against what a schedule played gives.
@@ -135,15 +152,26 @@ protected:
             return;
         }
         if (effectiveOverlap(plan).ep || plan.all_to_all.chunks > 1) return;
-        EXPECT_LE(m_estimator->boundHidingNs(0.0), fast.bound_ns);
+        EXPECT_LE(m_estimator->boundHidingNs(0.0, false), fast.bound_ns);
+        EXPECT_LE(m_estimator->boundHidingNs(0.0, true), m_estimator->boundHidingNs(0.0, false));
         Plan chunked = plan;
         chunked.all_to_all.chunks = 4;
-        EXPECT_LE(m_estimator->boundHidingNs(0.75), simulatedNs(chunked));
+        EXPECT_LE(m_estimator->boundHidingNs(0.75, false), simulatedNs(chunked));
+        if (plan.schedule != ScheduleKind::OneF1B) return;
+        for (const ScheduleKind split : {ScheduleKind::ZbH1, ScheduleKind::ZbH2}) {
+            chunked.schedule = split;
+            if (validatePlan(chunked).empty()) {
+                EXPECT_LE(m_estimator->boundHidingNs(0.75, true), simulatedNs(chunked));
+                ++m_split;
+            }
+        }
     }
 
     Plan m_base;
     std::optional<PlanEstimator> m_estimator;
-    std::vector<double> m_floors;  ///< of plans that pair slots, over their steps
+    std::vector<double> m_floors;       ///< of plans that pair slots, over their steps
+    std::vector<double> m_slot_floors;  ///< of memory, of all others
+    int m_split = 0;                    ///< held against a schedule that splits the backward
 };
 
 TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
@@ -168,6 +196,8 @@ TEST_P(PlanEstimators, GiveWhatPredictionGivesForEveryPlanOfASearch) {
         expectBounds(plan, *fast);
     }
     EXPECT_GT(pairs, 100);
+    EXPECT_NEAR(median(m_slot_floors), 1.0, 1e-9);
+    EXPECT_EQ(m_split > 0, GetParam().framework == Framework::Plain);
     // Of use to a search: not far below most plans' times.
     // Megatron has no schedule that pairs slots.
     ASSERT_EQ(m_floors.empty(), GetParam().framework == Framework::Megatron);

@@ -15,7 +15,7 @@ struct HandMade {
     std::vector<std::vector<std::int64_t>> durations;
 
     std::int32_t add(std::size_t stage, OperationKey key, Lane lane, std::int64_t duration,
-                     std::vector<std::int32_t> after = {}, std::int32_t m = 0, int peer = -1) {
+                     const Dependencies& after = {}, std::int32_t m = 0, int peer = -1) {
         Operation op;
         op.id = static_cast<std::int32_t>(schedule.stages[stage].operations.size());
         op.key = key;
@@ -23,7 +23,7 @@ struct HandMade {
         op.micro_batch = MicroBatchId(m);
         op.model_chunk = ModelChunkId(0);
         op.peer = StageId(static_cast<std::int32_t>(peer));
-        op.dependencies = std::move(after);
+        op.dependencies = after;
         schedule.stages[stage].operations.push_back(op);
         durations[stage].push_back(duration);
         return op.id;
@@ -51,7 +51,7 @@ HandMade pipeline(ScheduleKind kind, const std::vector<std::int64_t>& forward,
             const Pass pass = fwd ? Pass::Forward : Pass::Backward;
             const int from = fwd ? s - 1 : s + 1, to = fwd ? s + 1 : s - 1;
             const std::int32_t mb = slot.micro_batch.value;
-            std::vector<std::int32_t> after;
+            Dependencies after;
             if (from >= 0 && from < pp)
                 after = {made.add(stage, {OperationKind::Receive, Phase::PpComm, pass}, Lane::Pp, 0,
                                   {}, mb, from)};
