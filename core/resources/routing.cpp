@@ -59,6 +59,12 @@ std::vector<double> expertShares(const Plan& plan, LayerId layer) {
     return shares;
 }
 
+std::vector<double> drawableShares(const Plan& plan, LayerId layer) {
+    std::vector<double> shares = expertShares(plan, layer);
+    capShares(shares, 1.0 / static_cast<double>(plan.model.moe->router_topk));
+    return shares;
+}
+
 std::vector<double> routedShares(const Plan& plan, LayerId layer) {
     const auto ep = static_cast<std::size_t>(plan.layout.ep);
     if (!plan.model.moe || plan.capacity_factor)  // padded to capacity: every rank gets the same

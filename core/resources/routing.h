@@ -20,6 +20,9 @@ namespace piper {
 
 /// Share of the routed rows of each expert under the plan's routing load: [num_experts], sums to 1.
 [[nodiscard]] std::vector<double> expertShares(const Plan& plan, LayerId layer);
+/// The same with none above 1 / router_topk: a token takes an expert once, the others have the
+/// rest.
+[[nodiscard]] std::vector<double> drawableShares(const Plan& plan, LayerId layer);
 /// Whether layers of one plan can be loaded differently.
 [[nodiscard]] bool loadVaries(const Plan& plan);
 [[nodiscard]] std::vector<LayerId> moeLayersOf(const Plan& plan, StageId stage);

@@ -23,7 +23,7 @@ void RoutingTrace::record(std::int64_t step, LayerId layer, std::int64_t sample,
                            [](std::int32_t e) { return static_cast<std::int16_t>(e); });
 }
 
-Status RoutingTrace::replay(std::int64_t step, LayerId layer, std::int64_t sample, Indices experts,
+Status RoutingTrace::choose(std::int64_t step, LayerId layer, std::int64_t sample, Indices experts,
                             std::int64_t first_position) const {
     const auto found = m_records.find({static_cast<std::int32_t>(step), layer.value, sample});
     const std::int64_t first = first_position * m_topk;

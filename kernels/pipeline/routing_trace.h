@@ -10,6 +10,7 @@
 #include "core/base/index.h"
 #include "core/base/result.h"
 #include "kernels/ops/tensor.h"
+#include "kernels/pipeline/expert_source.h"
 
 namespace piper {
 
@@ -19,7 +20,7 @@ namespace piper {
 /// File: the line "piper-routing 1 TOPK SEQ_LEN\n", then records of little-endian int32 step, int32
 /// layer, int64 sample and seq_len * topk int16 experts, position by position; -1 where another
 /// rank's recording has them.
-class RoutingTrace {
+class RoutingTrace final : public ExpertSource {
 public:
     RoutingTrace(std::int64_t router_topk, std::int64_t seq_len)
         : m_topk(router_topk), m_seq_len(seq_len) {}
@@ -34,10 +35,13 @@ public:
     void record(std::int64_t step, LayerId layer, std::int64_t sample, ConstIndices experts,
                 std::int64_t first_position = 0);
     /// Errors: InvalidInput when the trace has no such record.
-    [[nodiscard]] Status replay(std::int64_t step, LayerId layer, std::int64_t sample,
-                                Indices experts, std::int64_t first_position = 0) const;
+    [[nodiscard]] Status choose(std::int64_t step, LayerId layer, std::int64_t sample,
+                                Indices experts, std::int64_t first_position) const override;
     [[nodiscard]] std::size_t size() const { return m_records.size(); }
-    bool operator==(const RoutingTrace&) const = default;
+    bool operator==(const RoutingTrace& other) const {
+        return m_topk == other.m_topk && m_seq_len == other.m_seq_len &&
+               m_records == other.m_records;
+    }
 
 private:
     using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t>;

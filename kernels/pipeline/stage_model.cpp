@@ -225,16 +225,16 @@ std::vector<SampleSlice> sampleSlices(const BlockContext& c, std::int64_t topk) 
 Status StageModel::chooseExperts(const Operation& op, LayerState& layer, bool again) {
     const MoeSpec& moe = *m_parts.plan.model.moe;
     const std::vector<SampleSlice> slices = sampleSlices(m_context, moe.router_topk);
-    std::vector<std::int32_t> replayed;
-    if (m_parts.replay != nullptr) {
-        replayed.resize(static_cast<std::size_t>(m_context.tokens() * moe.router_topk));
+    std::vector<std::int32_t> given;
+    if (m_parts.experts != nullptr) {
+        given.resize(static_cast<std::size_t>(m_context.tokens() * moe.router_topk));
         for (const SampleSlice& s : slices)
-            PIPER_TRY(m_parts.replay->replay(m_step, op.layer, sampleOf(op.micro_batch, s.sample),
-                                             std::span(replayed).subspan(s.first, s.count),
-                                             s.first_position));
+            PIPER_TRY(m_parts.experts->choose(m_step, op.layer, sampleOf(op.micro_batch, s.sample),
+                                              std::span(given).subspan(s.first, s.count),
+                                              s.first_position));
     }
     PIPER_TRY(m_moe.routerForward(m_parameters.weights().of(op.layer), m_context.rows(layer.middle),
-                                  replayed, layer.moe, again ? nullptr : &m_aux_sum));
+                                  given, layer.moe, again ? nullptr : &m_aux_sum));
     if (again) return {};
     const Indices chosen = layer.moe.experts.as<std::int32_t>();
     std::vector<std::int64_t>& load = m_load[op.layer];

@@ -62,7 +62,7 @@ public:
         const ByteDataset& data;
         TrainingConstants constants;
         RoutingTrace* record = nullptr;
-        const RoutingTrace* replay = nullptr;
+        const ExpertSource* experts = nullptr;  ///< null: the router chooses
     };
     [[nodiscard]] static Result<std::unique_ptr<StageModel>> create(Parts parts);
 

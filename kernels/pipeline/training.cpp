@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/pipeline/training.h"
 
+#include <memory>
+
 #include "kernels/pipeline/checkpoint.h"
+#include "kernels/pipeline/imposed_routing.h"
 #include "kernels/pipeline/support.h"
 
 namespace piper {
@@ -24,21 +27,24 @@ private:
     TaggedAllocator& m_allocator;
 };
 
-struct Traces {
-    std::optional<RoutingTrace> record, replay;
+struct Routing {
+    std::optional<RoutingTrace> record;
+    std::unique_ptr<ExpertSource> experts;  ///< null: the router chooses
 };
 
-Result<Traces> openTraces(const Plan& plan, const TrainingOptions& options) {
-    Traces traces;
-    if (!plan.model.moe) return traces;
+Result<Routing> openRouting(const Plan& plan, const TrainingOptions& options) {
+    Routing routing;
+    if (!plan.model.moe) return routing;
     const std::int64_t topk = plan.model.moe->router_topk;
-    if (!options.record_routing.empty()) traces.record.emplace(topk, plan.seq_len);
+    if (!options.record_routing.empty()) routing.record.emplace(topk, plan.seq_len);
     if (!options.replay_routing.empty()) {
         PIPER_ASSIGN(RoutingTrace trace,
                      RoutingTrace::read(options.replay_routing, topk, plan.seq_len));
-        traces.replay = std::move(trace);
+        routing.experts = std::make_unique<RoutingTrace>(std::move(trace));
+    } else if (imposesRouting(plan)) {
+        routing.experts = std::make_unique<ImposedRouting>(plan, options.constants.seed);
     }
-    return traces;
+    return routing;
 }
 
 class TrainingLoop {
@@ -134,19 +140,22 @@ std::string ownFile(const std::string& path, const Communicator& world) {
 Status train(TrainingParts parts, const TrainingOptions& options) {
     PIPER_TRY(canRun(parts.plan));
     PIPER_ASSIGN(RankGroups groups, makeGroups(parts.plan, parts.transport));
-    PIPER_ASSIGN(Traces traces, openTraces(parts.plan, options));
+    PIPER_ASSIGN(Routing routing, openRouting(parts.plan, options));
     const MemoryWatch watch(parts.backend.allocator(), parts.recorder, parts.hooks.clock);
     PIPER_ASSIGN(
         const std::unique_ptr<StageModel> model,
         StageModel::create({parts.plan, parts.backend, parts.transport.world(), groups, parts.data,
-                            options.constants, traces.record ? &*traces.record : nullptr,
-                            traces.replay ? &*traces.replay : nullptr}));
+                            options.constants, routing.record ? &*routing.record : nullptr,
+                            routing.experts.get()}));
     parts.recorder.counter("all_to_all.algorithm", toText(model->exchange().choice().algorithm));
     parts.recorder.counter("all_to_all.reason", model->exchange().choice().reason);
+    parts.recorder.counter("routing", !options.replay_routing.empty() ? "replayed"
+                                      : imposesRouting(parts.plan)    ? "imposed"
+                                                                      : "free");
     if (options.constants.local_rows) parts.recorder.counter("all_to_all.local_rows", "true");
     PIPER_TRY(TrainingLoop(parts, options, *model, groups).run());
-    if (!traces.record) return {};
-    return traces.record->write(ownFile(options.record_routing, parts.transport.world()));
+    if (!routing.record) return {};
+    return routing.record->write(ownFile(options.record_routing, parts.transport.world()));
 }
 
 }  // namespace piper

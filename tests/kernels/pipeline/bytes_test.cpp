@@ -166,9 +166,10 @@ SlotOwners recordedOwners(const RoutingTrace& trace, const Plan& plan, std::int3
         const auto per_sample = static_cast<std::size_t>(plan.seq_len * k);
         for (std::int64_t i = 0; i < plan.micro_batch_size; ++i)
             EXPECT_TRUE(trace
-                            .replay(0, LayerId(layer), rank * plan.micro_batch_size + i,
+                            .choose(0, LayerId(layer), rank * plan.micro_batch_size + i,
                                     Indices(experts).subspan(
-                                        static_cast<std::size_t>(i) * per_sample, per_sample))
+                                        static_cast<std::size_t>(i) * per_sample, per_sample),
+                                    0)
                             .ok());
         owners.emplace_back();
         for (std::int64_t slot = tokens * chunk / chunks * k;

@@ -26,7 +26,7 @@ TEST(RoutingTrace, ReadsBackWhatSeveralRanksWrote) {
     ASSERT_TRUE(read.ok()) << read.error().text();
     EXPECT_EQ(*read, both);
     std::array<std::int32_t, 6> out{};
-    ASSERT_TRUE(read->replay(0, LayerId(1), 8, out).ok());
+    ASSERT_TRUE(read->choose(0, LayerId(1), 8, out, 0).ok());
     EXPECT_EQ(out, b);
 }
 
@@ -39,7 +39,7 @@ TEST(RoutingTrace, BadInputIsNamed) {
     ASSERT_TRUE(trace.write(path).ok());
     EXPECT_NE(RoutingTrace::read(path, 2, 4).error().message.find("seq_len 3"), std::string::npos);
     std::array<std::int32_t, 6> out{};
-    const Status missing = RoutingTrace::read(path, 2, 3)->replay(5, LayerId(0), 1, out);
+    const Status missing = RoutingTrace::read(path, 2, 3)->choose(5, LayerId(0), 1, out, 0);
     ASSERT_FALSE(missing.ok());
     EXPECT_NE(missing.error().message.find("step 5, layer 0, sample 1"), std::string::npos);
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
