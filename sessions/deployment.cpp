@@ -24,6 +24,7 @@ struct Part {
 struct Answer {
     std::vector<std::string> hashes;  ///< of each part; "" when it is not there
     std::optional<int> start;
+    bool may_not_be_run = false;  ///< it is there
     std::string missing, said;
 };
 
@@ -35,15 +36,16 @@ std::string hashQuestion(const std::vector<Part>& parts) {
         "sha256sum < \"$1\"; fi | cut -d' ' -f1; }\nsame=1\n";
     for (const Part& part : parts)
         script += fmt::format(
-            "f={}; g=; [ ! -x \"$f\" ] || g=$(h \"$f\"); echo \"H $g\"\n[ \"$g\" = {} ] || "
-            "same=0\n",
+            "f={}; g=; [ ! -f \"$f\" ] || g=$(h \"$f\"); echo \"H $g\"\n"
+            "if [ \"$g\" != {} ]; then same=0\n"
+            "elif [ ! -x \"$f\" ]; then chmod 700 \"$f\"; fi\n",
             shellQuote(part.remote), part.hash);
     return script + "[ $same -eq 1 ] || exit 0\n";
 }
 
 std::string startQuestion(const std::string& worker) {
     return fmt::format(
-        "w={}\n[ -x \"$w\" ] || exit 0\n"
+        "w={}\n[ -f \"$w\" ] || exit 0\n[ -x \"$w\" ] || {{ echo D; exit 0; }}\n"
         "t=$(\"$w\" --help 2>&1 >/dev/null); s=$?\necho R $s\n"
         "[ $s -eq 0 ] || {{ printf 'T %s\\n' \"$t\"\n"
         "ldd \"$w\" 2>&1 | awk '/not found/ {{ print \"M\", $1 }}'; }}\n"
@@ -62,6 +64,7 @@ Result<Answer> ask(Connection& connection, const std::vector<Part>& parts,
     while (std::getline(in, line)) {
         const std::string value = line.size() > 2 ? line.substr(2) : "";
         if (line.starts_with("H")) answer.hashes.push_back(displayLine(value, 80));
+        if (line == "D") answer.may_not_be_run = true;
         if (line.starts_with("R ")) answer.start = std::atoi(value.c_str());
         if (line.starts_with("T ")) answer.said = displayLine(value, 200);
         if (line.starts_with("M ")) answer.missing += " " + displayLine(value, 100);
@@ -95,9 +98,22 @@ Status mustBeWhatWasSent(Connection& connection, const std::vector<Part>& parts,
 Status mustRun(Connection& connection, const Answer& answer, const std::string& worker) {
     if (answer.start == 0) return {};
     Error error;
-    if (!answer.start)
-        error = fail(ErrorCode::NotFound, "no worker that may be run on {}", connection.label());
-    else if (!answer.missing.empty())
+    if (answer.may_not_be_run) {
+        error = fail(ErrorCode::External, "the worker may not be run on {}", connection.label());
+        error.where = worker;
+        error.hint =
+            "its file system may be mounted noexec: use another directory (session add "
+            "--directory DIR), or chmod u+x the worker where it is your own";
+        return error;
+    }
+    if (!answer.start) {
+        error = fail(ErrorCode::NotFound, "no worker on {}", connection.label());
+        error.where = worker;
+        error.hint =
+            "put one there (docs/sessions.md), or add the session without --worker: ours is sent";
+        return error;
+    }
+    if (!answer.missing.empty())
         error = fail(ErrorCode::External, "the worker does not run on {}: it lacks{}",
                      connection.label(), answer.missing);
     else

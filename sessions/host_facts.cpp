@@ -38,7 +38,7 @@ for d in /sys/class/infiniband/*/ports/*; do [ -e "$d/rate" ] || continue
 s partitions; [ "$broken" != srun ] && has sinfo && t sinfo -h -e -o '%R|%a|%l|%D|%c|%m|%G|%P|%N|%F|%s|%X|%Y' 2>&1 | head -200
 s topology; [ "$broken" != srun ] && has scontrol && t scontrol show topology 2>&1 | grep SwitchName | head -500
 s scratch; for d in "$SCRATCH" "$WORK" "$TMPDIR" /scratch "/scratch/$USER" /local /lscratch /tmp; do
-  [ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] && echo "$(df -Pk "$d" 2>/dev/null | awk 'NR==2{print $4}') $d"; done | sort -u -k2
+  [ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] && echo "$(t df -Pk "$d" 2>/dev/null | awk 'NR==2{print $4}') $d"; done | sort -u -k2
 s end
 )sh";
 

@@ -40,6 +40,11 @@ std::string jobPattern(const std::string& directory) {
     return "'--jo''b '" + shellQuote(pattern) + "' '";
 }
 
+/// Without them nothing is ended, and nothing seen that is left.
+constexpr const char* kNeedsPkill =
+    "command -v pgrep >/dev/null && command -v pkill >/dev/null || {\n"
+    "  echo 'it has no pgrep and pkill (Debian: procps)' >&2; exit 8\n}\n";
+
 /// Ranks of mpirun on other hosts: ended through ssh, as mpirun started them.
 std::string otherHosts(const std::string& directory, const JobRecord& record) {
     std::string script;
@@ -47,12 +52,12 @@ std::string otherHosts(const std::string& directory, const JobRecord& record) {
         script += fmt::format(
             "ssh -o BatchMode=yes -o ConnectTimeout=3 {0} /bin/sh -s <<'END' || {{ echo {0} >&2; "
             "bad=1; }}\n"
-            "p={1}; i=0; s=TERM\n"
+            "{2}p={1}; i=0; s=TERM\n"
             "while pgrep -f -- \"$p\" >/dev/null; do\n"
             "  pkill -$s -f -- \"$p\"; sleep 0.1; i=$((i+1))\n"
             "  [ $i -lt 20 ] || s=KILL; [ $i -lt 40 ] || exit 9\n"
             "done\nEND\n",
-            shellQuote(host), jobPattern(directory));
+            shellQuote(host), jobPattern(directory), kNeedsPkill);
     return script;
 }
 
@@ -76,7 +81,7 @@ std::string cancelScript(const std::string& directory, const JobRecord& record) 
                begin + std::string(slurmFunctions()) + cancelSlurmJob(record.slurm_job);
     const std::string steps =
         record.launcher == "srun" ? cancelSlurmSteps(stepName(directory)) : std::string();
-    return kShellFunctions + cd + begin + "bad=0\n" + steps +
+    return kShellFunctions + cd + kNeedsPkill + begin + "bad=0\n" + steps +
            fmt::format(
                "p={0}\n"
                // The script outlives the ranks by the moment in which it writes how they ended.

@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
 
+#include "sessions/agent_filter.h"
 #include "sessions/display_text.h"
 #include "sessions/ssh_handles.h"
 
@@ -67,12 +71,8 @@ private:
     }
 
     Result<int> tryKeys() {
-        const char* agent = std::getenv("SSH_AUTH_SOCK");
-        const bool has_agent = m_host.identity_agent != "none" &&
-                               (!m_host.identity_agent.empty() || (agent && *agent != '\0'));
-        if (has_agent && !m_host.identities_only && !m_agent_used) {
-            const int outcome = ssh_userauth_agent(m_session, nullptr);
-            m_tried.emplace_back("the agent's keys");
+        if (!m_agent_used) {
+            PIPER_ASSIGN(const int outcome, tryAgent());
             if (outcome == SSH_AUTH_PARTIAL) m_agent_used = true;
             if (outcome == SSH_AUTH_SUCCESS || outcome == SSH_AUTH_PARTIAL) return outcome;
         }
@@ -86,10 +86,57 @@ private:
         return SSH_AUTH_DENIED;
     }
 
+    /// All of its keys; with IdentitiesOnly those that the configuration names.
+    Result<int> tryAgent() {
+        const char* usual = std::getenv("SSH_AUTH_SOCK");
+        const std::string agent = !m_host.identity_agent.empty() ? m_host.identity_agent
+                                  : usual != nullptr             ? usual
+                                                                 : "";
+        if (agent.empty() || agent == "none") return SSH_AUTH_DENIED;
+        std::unique_ptr<AgentFilter> filter;
+        if (m_host.identities_only) {
+            std::set<std::string> keys;
+            for (const std::string& file : m_host.identity_files)
+                if (std::string key = publicKey(file); !key.empty()) keys.insert(std::move(key));
+            if (keys.empty()) return SSH_AUTH_DENIED;
+            PIPER_ASSIGN(filter, AgentFilter::open(agent, std::move(keys)));
+            ssh_options_set(m_session, SSH_OPTIONS_IDENTITY_AGENT, filter->socket().c_str());
+        }
+        m_tried.emplace_back(filter ? "the agent's keys that IdentityFile names"
+                                    : "the agent's keys");
+        return ssh_userauth_agent(m_session, nullptr);
+    }
+
+    /// In base64, of the file itself or the one beside it; empty when neither says.
+    static std::string publicKey(const std::string& file) {
+        for (const std::string& name : {file, file + ".pub"}) {
+            ssh_key raw = nullptr;
+            if (ssh_pki_import_pubkey_file(name.c_str(), &raw) != SSH_OK) continue;
+            const SshKey key(raw);
+            char* text = nullptr;
+            if (ssh_pki_export_pubkey_base64(raw, &text) != SSH_OK) continue;
+            const std::string out = text;
+            ssh_string_free_char(text);
+            return out;
+        }
+        return {};
+    }
+
+    /// libssh takes the public half of a private key, too, which begins with "-----BEGIN".
+    static bool isPublicKey(const std::string& file) {
+        std::ifstream in(file);
+        std::string line;
+        return std::getline(in, line) && !line.starts_with("-----") && !publicKey(file).empty();
+    }
+
     Result<int> tryKey(const std::string& file) {
         struct stat info {};
         if (::stat(file.c_str(), &info) != 0) {
             m_tried.push_back("key " + file + " (no such file)");
+            return SSH_AUTH_DENIED;
+        }
+        if (isPublicKey(file)) {
+            m_tried.push_back("key " + file + " (a public key, which only an agent can use)");
             return SSH_AUTH_DENIED;
         }
         if ((info.st_mode & 077U) != 0) {

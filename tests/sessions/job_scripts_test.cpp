@@ -127,6 +127,26 @@ TEST_F(JobScripts, CancelEndsEvenWhatIgnoresTermAndNothingElse) {
     EXPECT_EQ((*job)->status()->state, JobState::Cancelled);
 }
 
+TEST_F(JobScripts, AHostThatCannotEndProcessesSaysSo) {
+    const std::string programs = (m_directory.path() / "programs").string();
+    std::filesystem::create_directories(programs);
+    for (const char* name : {"sh", "date", "sleep", "hostname"})
+        std::filesystem::create_symlink("/bin/" + std::string(name), programs + "/" + name);
+    auto running = startStub(launchStub("one", "while :; do sleep 0.0516; done\n"));
+    ASSERT_TRUE(running.ok());
+    const auto job = openJob(*m_local, (m_directory.path() / "one").string());
+    ASSERT_TRUE(job.ok()) << job.error().text();
+    const std::string before = std::getenv("PATH");
+    ::setenv("PATH", programs.c_str(), 1);
+    const Status cancelled = (*job)->cancel();
+    ::setenv("PATH", before.c_str(), 1);
+    ASSERT_FALSE(cancelled.ok());
+    EXPECT_THAT(cancelled.error().text(), HasSubstr("no pgrep and pkill (Debian: procps)"));
+    EXPECT_EQ((*job)->status()->state, JobState::Starting) << "it goes on, and is said to";
+    EXPECT_TRUE((*job)->cancel().ok());
+    EXPECT_TRUE(running->poll());
+}
+
 TEST_F(JobScripts, AJobThatHasEndedIsNoCancelledOne) {
     for (const auto& [name, code, state] : {std::tuple{"done", "0       \n", JobState::Finished},
                                             {"broken", "3       \n", JobState::Failed}}) {

@@ -50,7 +50,7 @@ TEST_F(LaunchChecks, AMissingWorkerOrLibraryIsNamed) {
     EXPECT_THAT(warnings(plan, {}), Contains(HasSubstr("there is no worker at " + worker())));
     const Status none = checkWorker(*m_here, worker());
     ASSERT_FALSE(none.ok());
-    EXPECT_THAT(none.error().text(), HasSubstr("no worker that may be run"));
+    EXPECT_THAT(none.error().text(), HasSubstr("no worker on local"));
 
     makeWorkerThatLacksALibrary();
     EXPECT_THAT(warnings(plan, {}),

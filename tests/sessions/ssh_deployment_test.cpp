@@ -91,6 +91,22 @@ TEST_F(SshDeployment, AFileInTheWorkersPlaceIsReplacedBeforeItIsStarted) {
     EXPECT_FALSE(std::filesystem::exists(path("another")));
 }
 
+TEST_F(SshDeployment, AWorkerThatMayNotBeRunIsNoBrokenOne) {
+    // As on a file system that is mounted noexec: whole, and nobody may start it.
+    program("programs/chmod",
+            "[ ! -d \"$3\" ] || exec /bin/chmod \"$@\"\n"
+            "[ \"$2\" != -- ] || exec /bin/chmod 600 -- \"$3\"");
+    std::filesystem::create_directories(deployed().parent_path());
+    connect();
+    const Result<Deployment> deployment = deploy();
+    ASSERT_FALSE(deployment.ok());
+    EXPECT_EQ(m_sent, 1);
+    EXPECT_THAT(deployment.error().text(), HasSubstr("may not be run"));
+    EXPECT_THAT(deployment.error().text(), HasSubstr("noexec"));
+    EXPECT_FALSE(deploy().ok());
+    EXPECT_EQ(m_sent, 1) << "what is there is not sent again";
+}
+
 TEST_F(SshDeployment, AHostWithoutAProgramForHashesIsTold) {
     program("programs/openssl", "exit 1");
     connect();

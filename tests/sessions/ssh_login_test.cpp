@@ -152,6 +152,37 @@ TEST_F(SshLoginTest, AgentKeysAreUsed) {
     EXPECT_TRUE((*agent)->cancel(1000).ok());
 }
 
+TEST_F(SshLoginTest, IdentitiesOnlyTakesTheAgentsKeysThatAreNamed) {
+    const auto server = serverNamedHost();
+    const std::string socket = path("agent").string();
+    auto agent = openLocalConnection()->start({"ssh-agent", "-D", "-a", socket}, "");
+    ASSERT_TRUE(agent.ok());
+    for (int i = 0; i < 200 && ::access(socket.c_str(), F_OK) != 0; ++i) ::usleep(10000);
+    ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+    // Others come first in the agent: the host would have refused these often enough.
+    for (int i = 0; i < 7; ++i) {
+        const std::string other = path("other" + std::to_string(i)).string();
+        test::runProgram({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other});
+        test::runProgram({"ssh-add", "-q", other});
+    }
+    test::runProgram({"ssh-add", "-q", path("key").string()});
+    std::filesystem::remove(path("key"));
+    for (const char* named : {"key", "key.pub"}) {
+        write("config", "Host host\n  HostName 127.0.0.1\n  Port " +
+                            std::to_string(server->port()) + "\n  IdentitiesOnly yes\n" +
+                            "  IdentityFile " + path(named).string() + "\n  UserKnownHostsFile " +
+                            path("known_hosts").string() + "\n");
+        const auto opened = open("host");
+        EXPECT_TRUE(opened.ok()) << named << ": " << opened.error().text();
+    }
+    EXPECT_THAT(server->log(), ::testing::Not(HasSubstr("Failed publickey")));
+    ::unsetenv("SSH_AUTH_SOCK");
+    const auto without = open("host");
+    ASSERT_FALSE(without.ok());
+    EXPECT_THAT(without.error().text(), HasSubstr("key.pub (a public key, which only an agent"));
+    EXPECT_TRUE((*agent)->cancel(1000).ok());
+}
+
 TEST_F(SshLoginTest, TwoHopsEachWithItsOwnKnownKey) {
     const SshServer jump(path("jump"), path("key")), inner(path("inner"), path("key"));
     write("config",
