@@ -11,7 +11,7 @@
 
 namespace piper::fuzz {
 
-/// Input for parsers that take a file: one for the life of the process, rewritten each time.
+/// Input for parsers that take a file: one name for the life of the process.
 inline const std::filesystem::path& inputFile(const std::uint8_t* data, std::size_t size) {
     static const std::filesystem::path path =
         std::filesystem::temp_directory_path() / ("piper-fuzz-" + std::to_string(getpid()));
@@ -20,7 +20,9 @@ inline const std::filesystem::path& inputFile(const std::uint8_t* data, std::siz
                                        std::filesystem::remove(path, ignored);
                                    }) == 0;
     (void)registered;
-    const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    // A new file each time: file systems write one that was cut short to the disk at once.
+    unlink(path.c_str());
+    const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
     for (std::size_t done = 0; file >= 0 && done < size;) {
         const ssize_t some = write(file, data + done, size - done);
         if (some <= 0) std::abort();
