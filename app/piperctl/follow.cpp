@@ -3,12 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
+#include "core/base/cast.h"
 #include "core/base/json.h"
 
 namespace piper::app {
@@ -21,8 +23,14 @@ void onInterrupt(int) {
 }
 
 void printProgress(const JobStatus& status) {
-    printMessage(fmt::format("{}: step {}/{}  loss {:.4f}  {:.0f} tokens/s", toText(status.state),
-                             status.step, status.steps, status.loss, status.tokens_per_second));
+    std::string line =
+        fmt::format("{}: step {}/{}  loss {:.4f}  {:.0f} tokens/s", toText(status.state),
+                    status.step, status.steps, status.loss, status.tokens_per_second);
+    if (!status.rank_peak_bytes.empty())
+        line += fmt::format("  {:.0f} MiB",
+                            asDouble(std::ranges::max(status.rank_peak_bytes)) / 0x1p20);
+    if (!status.load.empty()) line += "  " + describe(status.load);
+    printMessage(line);
 }
 
 }  // namespace

@@ -67,6 +67,8 @@ Status addJobs(const std::string& name, Json& document, TextTable& table) {
                                     {"step", s.step},
                                     {"steps", s.steps},
                                     {"loss", s.loss},
+                                    {"rank_peak_bytes", s.rank_peak_bytes},
+                                    {"hottest_over_mean", s.load.hottestOverMean()},
                                     {"message", s.message}});
         table.add({job.directory, name, std::string(toText(s.state)),
                    fmt::format("{}/{}", s.step, s.steps), fmt::format("{:.4f}", s.loss),

@@ -210,6 +210,8 @@ private:
         m_status.step = static_cast<std::int32_t>(progress.step);
         m_status.loss = progress.result.loss;
         m_status.tokens_per_second = progress.tokens_per_second;
+        m_status.load = summarizeLoad(progress.load);
+        m_status.rank_peak_bytes = progress.rank_peak_bytes;
         if (rank() != 0) return {};
         std::printf("step %lld/%lld loss %.9g gradient_norm %.6g %.0f tokens/s\n",
                     static_cast<long long>(progress.step), static_cast<long long>(m_options.steps),

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/enum_text.h"
 #include "core/base/json_fwd.h"
 #include "core/base/result.h"
+#include "core/run/expert_load.h"
 
 namespace piper {
 
@@ -20,7 +22,9 @@ struct JobStatus {
     std::int32_t steps = 0;
     double loss = 0.0;
     double tokens_per_second = 0.0;
-    std::string message;  ///< why it failed, or the place in the queue
+    std::string message;                             ///< why it failed, or the place in the queue
+    ExpertLoadSummary load = {};                     ///< of the last step; empty without experts
+    std::vector<std::int64_t> rank_peak_bytes = {};  ///< most each rank held so far
 };
 
 /// True for a state a job never leaves.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/pipeline/training.h"
 
+#include <algorithm>
 #include <memory>
+#include <span>
 
 #include "kernels/pipeline/checkpoint.h"
 #include "kernels/pipeline/imposed_routing.h"
@@ -107,6 +109,8 @@ private:
         record.end_ns = m_parts.hooks.clock();
         record.loss = m_model.result().loss;
         record.gradient_norm = m_model.result().gradient_norm;
+        StepProgress progress{step + 1, m_model.result(), 0.0, {}, {}};
+        if (m_parts.progress) PIPER_TRY(shareWithAll(record.step, progress));
         m_parts.recorder.step(record);
         if (m_parts.plan.capacity_factor) {
             m_dropped += m_model.droppedRows();
@@ -118,8 +122,34 @@ private:
         PIPER_TRY(m_parts.recorder.status());
         if (!m_parts.progress) return {};
         const double seconds = static_cast<double>(record.end_ns - record.start_ns) * 1e-9;
-        return m_parts.progress(
-            {step + 1, m_model.result(), static_cast<double>(record.tokens) / seconds});
+        progress.tokens_per_second = static_cast<double>(record.tokens) / seconds;
+        return m_parts.progress(progress);
+    }
+
+    /// What all ranks routed in a step and held at most so far. Outside of the step's time; its
+    /// last operation has just brought all ranks together.
+    Status shareWithAll(std::int32_t step, StepProgress& out) {
+        const ModelSpec& model = m_parts.plan.model;
+        Communicator& world = m_parts.transport.world();
+        const auto ranks = static_cast<std::size_t>(world.size());
+        const auto experts = static_cast<std::size_t>(model.moe ? model.moe->num_experts : 0);
+        std::vector<double> sums(ranks + model.layers.size() * experts);  // exact below 2^53
+        sums[static_cast<std::size_t>(world.rank())] =
+            static_cast<double>(m_parts.backend.allocator().peakBytes());
+        for (const auto& [layer, tokens] : m_model.expertLoad())
+            std::ranges::copy(
+                tokens, std::span(sums).subspan(ranks + layer.index() * experts, experts).begin());
+        PIPER_TRY(world.allReduceSum(std::span<double>(sums)));
+        const auto counts = [&](std::size_t begin, std::size_t n) {
+            const auto part = std::span(sums).subspan(begin, n);
+            return std::vector<std::int64_t>(part.begin(), part.end());
+        };
+        out.rank_peak_bytes = counts(0, ranks);
+        for (std::size_t layer = 0; experts > 0 && layer < model.layers.size(); ++layer)
+            if (model.isMoe(LayerId(layer)))
+                out.load.push_back(
+                    {step, LayerId(layer), counts(ranks + layer * experts, experts)});
+        return {};
     }
 
     TrainingParts& m_parts;

@@ -25,6 +25,8 @@ struct StepProgress {
     std::int64_t step = 0;  ///< finished ones
     StepResult result;
     double tokens_per_second = 0.0;
+    std::vector<ExpertLoad> load;               ///< of this step, all ranks together, by layer
+    std::vector<std::int64_t> rank_peak_bytes;  ///< most each rank held so far
 };
 
 struct TrainingParts {
@@ -35,7 +37,9 @@ struct TrainingParts {
     Recorder& recorder;
     const ByteDataset& data;
     ProgramRunner::Hooks hooks;
-    std::function<Status(const StepProgress&)> progress;  ///< called after every step
+    /// Called after every step; ranks with one tell each other what they routed and hold, so all
+    /// have one or none has.
+    std::function<Status(const StepProgress&)> progress;
 };
 
 /// Trains the plan on this rank up to step `steps`, from the beginning or from a checkpoint; every

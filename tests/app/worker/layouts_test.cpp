@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include "collectors/live/collect.h"
+#include "core/run/job_status.h"
+#include "core/run/statistics.h"
 #include "tests/app/worker/worker_process.h"
 #include "tests/support/paths.h"
 
@@ -65,6 +68,25 @@ std::vector<double>* Layouts::s_losses = nullptr;
 TEST_F(Layouts, LossFallsOnRealText) {
     EXPECT_NEAR(s_losses->front(), std::log(256.0), 0.1);
     EXPECT_LT(s_losses->back(), s_losses->front() - 1.0);
+}
+
+TEST_F(Layouts, TheStatusSaysWhatAllRanksRecorded) {
+    const Plan plan = test::smallPlan(2, 2, 2);
+    const test::Launch launch = launchOf(plan, "status");
+    const test::WorkerResult result = test::runWorkers(launch);
+    ASSERT_EQ(result.exit_status, 0) << result.output;
+    const Result<JobStatus> status = parseJobStatus(result.status, "status.json");
+    ASSERT_TRUE(status.ok()) << status.error().text();
+    Result<Workspace> file = Workspace::create(launch.job / "all.piper");
+    ASSERT_TRUE(file.ok() && collectJob(launch.job, *file, "run").ok());
+    const Result<piper::Run> run = file->readWithoutEvents("run");
+    ASSERT_TRUE(run.ok()) << run.error().text();
+    EXPECT_EQ(status->load, lastStepLoad(*run));
+    ASSERT_EQ(status->load.layers.size(), 2U) << "the two MoE layers are on one stage each";
+    std::int64_t routed = 0;
+    for (const std::int64_t tokens : status->load.tokens) routed += tokens;
+    EXPECT_EQ(routed, 2 * plan.global_batch_size * plan.seq_len * plan.model.moe->router_topk);
+    EXPECT_EQ(status->rank_peak_bytes, computeStatistics(*run).rank_peak_bytes);
 }
 
 TEST_F(Layouts, TwoStages) {

@@ -22,7 +22,14 @@ TEST(JobStatus, ReadsWhatTheWorkerWrites) {
 }
 
 TEST(JobStatus, ReadsBackWhatItWrites) {
-    const JobStatus written{JobState::Failed, 3, 20, 4.5, 12.25, "rank 1: disk \"full\""};
+    const JobStatus written{JobState::Failed,
+                            3,
+                            20,
+                            4.5,
+                            12.25,
+                            "rank 1: disk \"full\"",
+                            {{3, 1, 0, 4}, {{LayerId(2), 2.0}, {LayerId(3), 1.5}}},
+                            {1 << 20, std::int64_t{5} << 32}};
     const Result<JobStatus> read = parseJobStatus(jobStatusJson(written).dump(), "status.json");
     ASSERT_TRUE(read.ok()) << read.error().text();
     EXPECT_EQ(read->state, written.state);
@@ -31,6 +38,8 @@ TEST(JobStatus, ReadsBackWhatItWrites) {
     EXPECT_DOUBLE_EQ(read->loss, written.loss);
     EXPECT_DOUBLE_EQ(read->tokens_per_second, written.tokens_per_second);
     EXPECT_EQ(read->message, written.message);
+    EXPECT_EQ(read->load, written.load);
+    EXPECT_EQ(read->rank_peak_bytes, written.rank_peak_bytes);
     EXPECT_TRUE(isFinal(read->state));
 }
 
@@ -38,6 +47,13 @@ TEST(JobStatus, UnknownStateNamesTheLegalOnes) {
     const Result<JobStatus> s = parseJobStatus(R"({"state": "runing"})", "status.json");
     ASSERT_FALSE(s.ok());
     EXPECT_NE(s.error().text().find("'running'"), std::string::npos) << s.error().text();
+}
+
+TEST(JobStatus, AnOddLayerLoadIsNamed) {
+    const Result<JobStatus> s =
+        parseJobStatus(R"({"format_version": 2, "layer_load": [{"layer": 0, "hotest": 1}]})", "f");
+    ASSERT_FALSE(s.ok());
+    EXPECT_NE(s.error().text().find("layer_load[0]"), std::string::npos) << s.error().text();
 }
 
 TEST(JobStatus, HalfADocumentIsAnError) {
