@@ -37,6 +37,8 @@ public:
 };
 
 using TransferProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+/// Calls `say` whenever another whole percent is done; of nothing 100 are.
+[[nodiscard]] TransferProgress everyPercent(std::function<void(std::int64_t percent)> say);
 
 struct RemoteFile {
     std::string name;  ///< no directory parts

@@ -32,7 +32,7 @@ Result<PlanRun> PlanRun::start(Connection& connection, const Plan& plan,
                                const PlanRunOptions& options) {
     PIPER_ASSIGN(const auto launcher, makeLauncher(options.launcher, connection, options.launch));
     PIPER_ASSIGN(auto job, launcher->launch(requestOf(plan, options)));
-    return PlanRun(connection, std::move(job));
+    return PlanRun(connection, std::move(job), options.session);
 }
 
 Result<LaunchPreview> PlanRun::preview(Connection& connection, const Plan& plan,
@@ -41,9 +41,10 @@ Result<LaunchPreview> PlanRun::preview(Connection& connection, const Plan& plan,
     return launcher->preview(requestOf(plan, options));
 }
 
-Result<PlanRun> PlanRun::attach(Connection& connection, const std::string& directory) {
+Result<PlanRun> PlanRun::attach(Connection& connection, const std::string& directory,
+                                std::string session) {
     PIPER_ASSIGN(auto job, openJob(connection, directory));
-    return PlanRun(connection, std::move(job));
+    return PlanRun(connection, std::move(job), std::move(session));
 }
 
 }  // namespace piper

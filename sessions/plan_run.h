@@ -17,6 +17,12 @@ namespace piper {
 
 class Workspace;
 
+/// Notes that a collected run keeps of its launch: the session, its launcher and the steps asked
+/// for.
+inline constexpr std::string_view kSessionNote = "session";
+inline constexpr std::string_view kLauncherNote = "launcher";
+inline constexpr std::string_view kStepsNote = "steps";
+
 struct PlanRunOptions {
     std::string worker;         ///< path of piper-worker on the host
     std::string jobs_root;      ///< directory of jobs on the host
@@ -28,6 +34,7 @@ struct PlanRunOptions {
     std::vector<std::string> worker_arguments;
     std::string launcher = "mpirun";
     LauncherOptions launch;
+    std::string session;  ///< name of the one that the connection belongs to
 };
 
 /// What collect() stored in the workspace.
@@ -59,7 +66,8 @@ public:
                                                        const PlanRunOptions& options);
     /// Takes up a job launched earlier.
     [[nodiscard]] static Result<PlanRun> attach(Connection& connection,
-                                                const std::string& directory);
+                                                const std::string& directory,
+                                                std::string session = {});
 
     [[nodiscard]] const std::string& directory() const { return m_job->directory(); }
     [[nodiscard]] Result<JobStatus> status() { return m_job->status(); }
@@ -84,12 +92,13 @@ public:
                                                   const CollectOptions& options = {});
 
 private:
-    explicit PlanRun(Connection& connection, std::unique_ptr<Job> job)
-        : m_connection(&connection), m_job(std::move(job)) {}
+    PlanRun(Connection& connection, std::unique_ptr<Job> job, std::string session)
+        : m_connection(&connection), m_job(std::move(job)), m_session(std::move(session)) {}
 
     /// What the host says of the job beside its ranks' files.
     struct Surroundings {
         Plan plan;
+        std::string launcher;           ///< empty where the job does not say
         std::optional<JobStatus> last;  ///< none where it could not be asked for
     };
     [[nodiscard]] Result<Surroundings> surroundings();
@@ -105,6 +114,7 @@ private:
 
     Connection* m_connection;
     std::unique_ptr<Job> m_job;
+    std::string m_session;
 };
 
 }  // namespace piper

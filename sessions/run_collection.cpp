@@ -10,6 +10,7 @@
 #include "core/resources/measured_routing.h"
 #include "sessions/directory_turn.h"
 #include "sessions/display_text.h"
+#include "sessions/job.h"
 #include "sessions/job_directory.h"
 #include "sessions/plan_run.h"
 #include "sessions/shell_quote.h"
@@ -187,6 +188,11 @@ Result<PlanRun::Surroundings> PlanRun::surroundings() {
                  m_connection->readFile(directory() + "/" + std::string(kPlanFile), 64 << 20));
     Surroundings out;
     PIPER_ASSIGN(out.plan, readPlanText(plan_text, kPlanFile));
+    const Result<std::string> record =
+        m_connection->readFile(directory() + "/" + std::string(kLauncherRecordFile), 1 << 20);
+    if (record.ok())
+        if (Result<JobRecord> job = readJobRecord(*record, kLauncherRecordFile); job.ok())
+            out.launcher = job->launcher;
     if (Result<JobStatus> last = m_job->status(); last.ok()) out.last = *std::move(last);
     return out;
 }
@@ -195,6 +201,10 @@ Status PlanRun::complete(Workspace& file, std::int64_t run_id, const Surrounding
                          StoredRun& stored) const {
     const auto add = [&]() -> Status {
         PIPER_TRY(file.setNote(run_id, kJobNote, directory()));
+        if (!m_session.empty()) PIPER_TRY(file.setNote(run_id, kSessionNote, m_session));
+        if (!job.launcher.empty()) PIPER_TRY(file.setNote(run_id, kLauncherNote, job.launcher));
+        if (job.last && job.last->steps > 0)
+            PIPER_TRY(file.setNote(run_id, kStepsNote, fmt::format("{}", job.last->steps)));
         // What ended the job from outside (a lost node, Slurm's time limit) no rank could record.
         const std::optional<JobStatus>& last = job.last;
         if (last && isFinal(last->state) && last->state != JobState::Finished &&

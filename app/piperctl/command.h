@@ -47,6 +47,7 @@ void addSensitivity(CommandSet& commands);
 void addValidate(CommandSet& commands);
 void addRun(CommandSet& commands);
 void addJobs(CommandSet& commands);  ///< jobs, attach, cancel, fetch
+void addRuns(CommandSet& commands);  ///< runs, label
 void addSession(CommandSet& commands);
 void addCalibrate(CommandSet& commands);
 void addExport(CommandSet& commands);

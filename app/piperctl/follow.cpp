@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <memory>
 #include <thread>
 
 #include "core/base/cast.h"
@@ -108,14 +107,10 @@ Outcome collectInto(PlanRun& run, const JobStatus& status, const std::string& ou
 
 TransferProgress transferProgress(std::string what) {
     if (::isatty(STDERR_FILENO) == 0) return {};
-    const auto shown = std::make_shared<std::int64_t>(-1);
-    return [what = std::move(what), shown](std::int64_t done, std::int64_t total) {
-        const std::int64_t percent = total > 0 ? 100 * done / total : 100;
-        if (percent == *shown) return;
-        *shown = percent;
+    return everyPercent([what = std::move(what)](std::int64_t percent) {
         std::fprintf(stderr, "\r%s %lld %%%s", what.c_str(), static_cast<long long>(percent),
                      percent == 100 ? "\n" : "");
-    };
+    });
 }
 
 }  // namespace piper::app

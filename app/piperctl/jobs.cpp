@@ -38,7 +38,7 @@ Result<OpenedJob> openJob(const JobOptions& options) {
     } else if (session->config().isLocal()) {
         directory = std::filesystem::absolute(directory).string();
     }
-    Result<PlanRun> run = PlanRun::attach(session->connection(), directory);
+    Result<PlanRun> run = PlanRun::attach(session->connection(), directory, options.session);
     if (run.ok()) return OpenedJob{std::move(session), *std::move(run)};
     Error error = std::move(run).error();
     if (error.code == ErrorCode::NotFound)

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
     piper::app::addValidate(commands);
     piper::app::addRun(commands);
     piper::app::addJobs(commands);
+    piper::app::addRuns(commands);
     piper::app::addSession(commands);
     piper::app::addCalibrate(commands);
     piper::app::addBench(commands);

@@ -34,6 +34,7 @@ Result<PlanRunOptions> planRunOptions(Session& session, const RunOptions& option
     out.data = options.data;
     out.launcher = session.config().launcher;
     out.launch = session.config().launch;
+    out.session = session.config().name;
     return out;
 }
 

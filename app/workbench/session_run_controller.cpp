@@ -28,6 +28,8 @@ ui::RunProgress progressOf(const JobStatus& status) {
     out.steps = status.steps;
     out.loss = status.loss;
     out.tokens_per_second = status.tokens_per_second;
+    out.load = status.load;
+    out.rank_peak_bytes = status.rank_peak_bytes;
     out.message =
         status.message.empty() ? QStringLiteral("Starting the ranks…") : ui::text(status.message);
     return out;
@@ -52,8 +54,10 @@ Result<PlanRunOptions> launchOptions(const ui::RunRequest& request,
     out.job_directory = request.job_directory.toStdString();
     out.name = runName(request);
     out.steps = request.steps;
-    out.launcher = session.config().launcher;
+    out.launcher =
+        request.launcher.isEmpty() ? session.config().launcher : request.launcher.toStdString();
     out.launch = session.config().launch;
+    out.session = session.config().name;
     return out;
 }
 
@@ -106,14 +110,15 @@ struct SessionRunController::Watch {
         const std::stop_callback on_detach(detach, [&] { either.request_stop(); });
         const std::stop_callback on_cancel(cancel, [&] { either.request_stop(); });
         Connection& connection = request.session->connection();
-        if (!request.plan) return PlanRun::attach(connection, request.job_directory.toStdString());
-        const auto progress = [this](std::int64_t done, std::int64_t total) {
+        if (!request.plan)
+            return PlanRun::attach(connection, request.job_directory.toStdString(),
+                                   request.session->config().name);
+        const auto progress = everyPercent([this](std::int64_t percent) {
             ui::RunProgress sending;
             sending.steps = static_cast<int>(request.steps);
-            sending.message = QStringLiteral("Sending the worker: %1 %")
-                                  .arg(total > 0 ? 100 * done / total : 100);
+            sending.message = QStringLiteral("Sending the worker: %1 %").arg(percent);
             tell([sending](SessionRunController& c) { Q_EMIT c.progressed(sending); });
-        };
+        });
         PIPER_ASSIGN(const PlanRunOptions options,
                      launchOptions(request, worker, progress, either.get_token()));
         return PlanRun::start(connection, *request.plan, options);
@@ -159,18 +164,13 @@ struct SessionRunController::Watch {
     }
 
     void fetchEvents(PlanRun& run, ui::RunEnd end, const std::stop_token& detach) const {
-        const auto progress = [this, &end, shown = std::int64_t{-1}](std::int64_t done,
-                                                                     std::int64_t total) mutable {
-            const std::int64_t percent = total > 0 ? 100 * done / total : 100;
-            if (percent == shown) return;
-            shown = percent;
-            announce([run = end.run, percent](SessionRunController& c) {
-                Q_EMIT c.fetching(run, QStringLiteral("%1 %").arg(percent));
+        const auto progress = everyPercent([this, &end](std::int64_t percent) {
+            announce([end, percent](SessionRunController& c) {
+                Q_EMIT c.fetching(end, QStringLiteral("%1 %").arg(percent));
             });
-        };
+        });
         const Result<StoredRun> stored =
             run.collect(end.workspace.toStdString(), end.run.toStdString(), {progress, detach, {}});
-        if (detach.stop_requested()) return;
         end.reason = stored.ok() ? QString() : ui::errorText(stored.error());
         announce([end](SessionRunController& c) { Q_EMIT c.completed(end); });
     }

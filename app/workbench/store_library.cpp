@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "collectors/store/workspace.h"
+#include "core/run/expert_load.h"
 #include "core/run/statistics.h"
+#include "sessions/plan_run.h"
 #include "ui/models/model_card.h"
 #include "ui/models/text_format.h"
 
@@ -15,6 +17,8 @@ namespace {
 void fillFromRun(const Run& run, ui::RunSummary& row) {
     const RunStatistics statistics = computeStatistics(run, 1);
     row.step_seconds = static_cast<double>(statistics.step_ns_median) * 1e-9;
+    row.load = lastStepLoad(run);
+    row.rank_peak_bytes = statistics.rank_peak_bytes;
     for (const RankTimeline& rank : run.ranks) {
         for (const StepRecord& step : rank.steps)
             if (std::isfinite(step.loss)) row.losses.emplace_back(step.step + 1, step.loss);
@@ -22,6 +26,16 @@ void fillFromRun(const Run& run, ui::RunSummary& row) {
         row.last_loss = row.losses.back().y();
         return;
     }
+}
+
+void fillLaunch(const Run& run, ui::RunSummary& row) {
+    const auto note = [&](std::string_view name) {
+        const auto found = run.notes.find(std::string(name));
+        return found == run.notes.end() ? QString() : ui::text(found->second);
+    };
+    row.session = note(kSessionNote);
+    row.launcher = note(kLauncherNote);
+    row.steps_wanted = note(kStepsNote).toLongLong();
 }
 
 }  // namespace
@@ -39,11 +53,16 @@ Result<std::vector<ui::RunSummary>> StoreLibrary::list(const QString& path) cons
         row.started_at = ui::text(r.started_at);
         row.ranks = r.ranks;
         row.steps = r.steps;
+        row.labels = r.labels;
         row.last_loss = std::numeric_limits<double>::quiet_NaN();
         const Result<Run> run = file.readWithoutEvents(r.name);
         if (run.ok()) {
-            const Result<Plan> plan = readPlanText(run->plan_json, "plan of run " + r.name);
-            if (plan.ok()) row.layout = ui::layoutText(*plan);
+            Result<Plan> plan = readPlanText(run->plan_json, "plan of run " + r.name);
+            if (plan.ok()) {
+                row.layout = ui::layoutText(*plan);
+                row.plan = std::make_shared<const Plan>(std::move(plan).value());
+            }
+            fillLaunch(*run, row);
             fillFromRun(*run, row);
         }
         out.push_back(std::move(row));
@@ -59,6 +78,12 @@ Result<Run> StoreLibrary::load(const QString& path, const QString& run) const {
 Result<std::shared_ptr<TimelineSource>> StoreLibrary::timeline(const QString& path,
                                                                const QString& run) const {
     return Workspace::openTimeline(path.toStdString(), run.toStdString());
+}
+
+Status StoreLibrary::label(const QString& path, const QString& run, const RunLabels& labels) const {
+    PIPER_ASSIGN(Workspace file, Workspace::open(path.toStdString(), Workspace::Mode::ReadWrite));
+    PIPER_TRY(file.setLabels(run.toStdString(), labels));
+    return file.close();
 }
 
 }  // namespace piper::app

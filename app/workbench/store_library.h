@@ -13,6 +13,8 @@ public:
     [[nodiscard]] Result<Run> load(const QString& workspace, const QString& run) const override;
     [[nodiscard]] Result<std::shared_ptr<TimelineSource>> timeline(
         const QString& workspace, const QString& run) const override;
+    [[nodiscard]] Status label(const QString& workspace, const QString& run,
+                               const RunLabels& labels) const override;
 };
 
 }  // namespace piper::app

@@ -410,15 +410,17 @@ Result<std::vector<RunSummary>> Workspace::runs() {
     constexpr std::string_view kOfChunks =
         "(SELECT sum(count) FROM chunk WHERE source_id=s.id AND stream=0)";
     const Snapshot snapshot(m_impl->database);
-    PIPER_ASSIGN(const std::vector<RunRow> rows, m_impl->runRows());
+    PIPER_ASSIGN(std::vector<RunRow> rows, m_impl->runRows());
     std::vector<RunSummary> out;
-    for (const RunRow& row : rows) {
+    for (RunRow& row : rows) {
+        PIPER_TRY(m_impl->readNotes(row));
         RunSummary summary{row.id,
                            row.header.name,
                            row.header.kind,
                            row.header.outcome,
                            row.header.outcome_reason,
                            row.header.started_at};
+        summary.labels = labelsOf(row.header);
         PIPER_TRY(m_impl->query(
             "the ranks of a run",
             fmt::format("SELECT {},"

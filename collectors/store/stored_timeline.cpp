@@ -52,6 +52,7 @@ public:
     Result<std::vector<SelectionTotal>> totals(TimeWindow window,
                                                std::span<const std::size_t> rows) override;
     Result<std::optional<FoundEvent>> find(const EventQuery& query) override;
+    Result<MemoryCurve> readMemory(std::size_t rank) override;
     std::vector<std::string> damage() const override { return m_impl->damage; }
 
 private:
@@ -96,10 +97,11 @@ private:
 
     std::unique_ptr<Workspace::Impl> m_impl;
     Statement m_tiles, m_chunks, m_totals;
-    std::vector<RankClock> m_clocks;  ///< [rank]
-    std::vector<StoredRow> m_stored;  ///< [row]
-    std::vector<Bucket> m_buckets;    ///< of the tile that is read
-    std::vector<DrawnEvent> m_drawn;  ///< of the row that is read
+    std::vector<SourceRow> m_sources;  ///< [rank]
+    std::vector<RankClock> m_clocks;   ///< [rank]
+    std::vector<StoredRow> m_stored;   ///< [row]
+    std::vector<Bucket> m_buckets;     ///< of the tile that is read
+    std::vector<DrawnEvent> m_drawn;   ///< of the row that is read
 };
 
 Status StoredTimeline::load(std::string_view run_name) {
@@ -131,6 +133,7 @@ Status StoredTimeline::loadRank(const SourceRow& source) {
         return !inTimeRange(s.start_ns) || !inTimeRange(s.end_ns);
     });
     m_clocks.emplace_back(rank);
+    m_sources.push_back(source);
     m_header.ranks.push_back(std::move(rank));
 
     PIPER_ASSIGN(std::vector<StoredRow> rows, m_impl->storedRows(source));
@@ -351,6 +354,17 @@ bool StoredTimeline::readSums(std::size_t row, LabelSums& out) {
         return true;
     damaged("a sum", row);
     return false;
+}
+
+Result<MemoryCurve> StoredTimeline::readMemory(std::size_t rank) {
+    const Snapshot snapshot(m_impl->database);
+    RankTimeline samples;
+    samples.rank = m_header.ranks[rank].rank;
+    samples.offset_ns = m_header.ranks[rank].offset_ns;
+    samples.clock = m_header.ranks[rank].clock;
+    PIPER_TRY(m_impl->readSamples(m_sources[rank], {Stream::Memory}, samples));
+    std::erase_if(samples.memory, [](const MemorySample& s) { return !inTimeRange(s.time_ns); });
+    return MemoryCurve(samples);
 }
 
 Result<std::vector<SelectionTotal>> StoredTimeline::totals(TimeWindow window,

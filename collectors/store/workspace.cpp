@@ -203,6 +203,21 @@ Status Workspace::removeNote(std::int64_t run_id, std::string_view name) {
     return done(m_impl->database, remove.bind(run_id).bind(name));
 }
 
+Status Workspace::setLabels(std::string_view run_name, const RunLabels& labels) {
+    PIPER_TRY(m_impl->requireWritable());
+    Transaction transaction(m_impl->database);
+    PIPER_TRY(transaction.status());
+    PIPER_ASSIGN(const RunRow run, m_impl->findRun(run_name));
+    for (const auto& [name, value] :
+         {std::pair{kUserNote, labels.note}, std::pair{kUserTags, tagsText(labels.tags)}}) {
+        if (value.empty())
+            PIPER_TRY(removeNote(run.id, name));
+        else
+            PIPER_TRY(setNote(run.id, name, value));
+    }
+    return transaction.commit();
+}
+
 Status Workspace::removeRun(std::string_view name) {
     PIPER_TRY(m_impl->requireWritable());
     Transaction transaction(m_impl->database);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/run/run_labels.h"
 #include "core/run/timeline.h"
 
 namespace piper {
@@ -26,6 +27,7 @@ struct RunSummary {
     std::int64_t ranks = 0;
     std::int64_t steps = 0;   ///< of the rank with most
     std::int64_t events = 0;  ///< all ranks
+    RunLabels labels = {};
 };
 
 /// The workspace file: runs (modelled and measured alike) and documents in one SQLite database.
@@ -87,6 +89,8 @@ public:
     Status endRun(std::int64_t run_id, RunOutcome outcome, std::string_view reason);
     Status setNote(std::int64_t run_id, std::string_view name, std::string_view value);
     Status removeNote(std::int64_t run_id, std::string_view name);
+    /// Puts them in the place of those it has; empty ones are no notes. Errors: NotFound.
+    Status setLabels(std::string_view run_name, const RunLabels& labels);
     Status removeRun(std::string_view name);
 
     [[nodiscard]] Result<std::vector<RunSummary>> runs();

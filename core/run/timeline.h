@@ -123,7 +123,7 @@ public:
     /// In order; at least one.
     [[nodiscard]] const std::vector<TimeWindow>& steps() const { return m_steps; }
     /// What each rank holds over time: [rank of the header] where the run lies in memory, else
-    /// empty.
+    /// empty; readMemory() gives those of a file.
     [[nodiscard]] const std::vector<MemoryCurve>& memory() const { return m_memory; }
     /// No more than some blocks a pixel and row. Errors: those of reading.
     [[nodiscard]] virtual Result<TimelineView> view(TimeWindow window, std::int64_t pixel_ns) = 0;
@@ -131,6 +131,10 @@ public:
     [[nodiscard]] virtual Result<std::vector<SelectionTotal>> totals(
         TimeWindow window, std::span<const std::size_t> rows) = 0;
     [[nodiscard]] virtual Result<std::optional<FoundEvent>> find(const EventQuery& query) = 0;
+    /// The same of one rank, by its index in the header; empty where it recorded none.
+    [[nodiscard]] virtual Result<MemoryCurve> readMemory(std::size_t rank) {
+        return m_memory[rank];
+    }
     /// What of the run could not be read so far, one sentence each; the calls above go on without
     /// it. By the thread that makes them.
     [[nodiscard]] virtual std::vector<std::string> damage() const { return {}; }

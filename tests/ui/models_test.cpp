@@ -133,9 +133,10 @@ TEST_F(PlainLocale, HistoryRowsNameOutcomeAndUnknowns) {
     run.ranks = 4;
     run.steps = 3;
     run.last_loss = std::numeric_limits<double>::quiet_NaN();
+    run.labels = {"slow disk", {"base", "fp8"}};
     model.setRuns({run});
     EXPECT_EQ(tableText(model).section(u'\n', 1, 1),
-              QStringLiteral("tiny\tmeasured\tfailed\t\t\t4\t3\t–\t–"));
+              QStringLiteral("tiny\tmeasured\tfailed\t\t\t4\t3\t–\t–\tbase, fp8\tslow disk"));
     EXPECT_EQ(model.data(model.index(0, 0), Qt::ToolTipRole).toString(), run.outcome_reason);
     EXPECT_NE(model.find(QStringLiteral("tiny")), nullptr);
     EXPECT_EQ(model.find(QStringLiteral("other")), nullptr);

@@ -3,6 +3,7 @@
 
 #include <QDialog>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSpinBox>
@@ -20,6 +21,7 @@
 
 #include "app/workbench/own_runs.h"
 #include "collectors/store/workspace.h"
+#include "core/base/json.h"
 #include "core/run/job_status.h"
 #include "tests/sessions/ssh_server.h"
 #include "tests/ui/example_plan.h"
@@ -46,6 +48,24 @@ protected:
         QTest::mouseClick(child<QPushButton>(PageId::Runs, "run"), Qt::LeftButton);
         ASSERT_TRUE(runs().running());
     }
+    /// What was seen live is what the run recorded.
+    void expectCurves(const RunSummary& measured) {
+        const Plan& plan = m_workbench->plan.plan();
+        const RunCurves live = runs().curves({});
+        EXPECT_EQ(live.of, QString());
+        EXPECT_EQ(live.loss.back(), measured.losses.back());
+        EXPECT_EQ(live.load, measured.load);
+        EXPECT_EQ(live.rank_peak_bytes, measured.rank_peak_bytes);
+        ASSERT_EQ(std::ssize(live.load.tokens), plan.model.moe->num_experts);
+        EXPECT_EQ(std::ssize(live.rank_peak_bytes), plan.layout.world());
+        EXPECT_THAT(live.dump().toStdString(), HasSubstr("Tokens of each expert in the last step: "
+                                                         "hottest expert "));
+        EXPECT_THAT(live.dump().toStdString(), HasSubstr("Memory of each rank, the most so far: up "
+                                                         "to "));
+        for (const char* name : {"run.load", "run.memory"})
+            EXPECT_TRUE(child<QWidget>(PageId::Runs, name)->isVisible()) << name;
+        EXPECT_EQ(runs().curves(measured.name).of, measured.name);
+    }
     std::filesystem::path workspace() const { return m_directory.path() / "runs.piper"; }
 };
 
@@ -61,16 +81,114 @@ TEST_F(RunTest, PressRunWatchItAndSeeItBesideItsModel) {
     ASSERT_NE(measured, nullptr) << ended.toStdString();
     EXPECT_EQ(measured->kind, RunKind::Measured);
     EXPECT_EQ(measured->outcome, RunOutcome::Finished);
+    expectCurves(*measured);
     m_window->showPage(PageId::Timeline);
     ASSERT_TRUE(settled());
     auto* page = pageAs<TimelinePage>(PageId::Timeline);
     ASSERT_EQ(page->canvas()->panes().size(), 2U);
     EXPECT_TRUE(page->canvas()->panes()[0].title.startsWith(QStringLiteral("modelled")));
     EXPECT_TRUE(page->canvas()->panes()[1].title.startsWith(QStringLiteral("measured")));
+    // Memory of the measured ranks, read from the file behind the first picture.
+    const std::vector<MemoryCurve>& memory = page->canvas()->model().memory(1);
+    ASSERT_EQ(memory.size(), measured->rank_peak_bytes.size());
+    for (std::size_t rank = 0; rank < memory.size(); ++rank)
+        EXPECT_EQ(memory[rank].peak(), measured->rank_peak_bytes[rank]) << rank;
+    EXPECT_GT(page->canvas()->curvesDrawn(), 0);
     const Comparison* comparison = m_workbench->pair.comparison();
     ASSERT_NE(comparison, nullptr);
     EXPECT_FALSE(comparison->phase_seconds.empty());
     EXPECT_GT(comparison->attribution.step_b_seconds, 0.0);
+}
+
+TEST_F(RunTest, ARunOfTheHistoryIsTaggedFoundAndRunAgain) {
+    QString ended;
+    QObject::connect(&runs(), &RunsViewModel::runEnded, [&](const QString& run) { ended = run; });
+    press(3);
+    ASSERT_TRUE(waitFor([&] { return !ended.isEmpty(); }, 180'000)) << runs().log().toStdString();
+    m_window->showPage(PageId::Runs);
+    ASSERT_TRUE(settled());
+    EXPECT_FALSE(child<QPushButton>(PageId::Runs, "history.again")->isEnabled())
+        << "none is chosen";
+    auto* history = child<QTableView>(PageId::Runs, "history");
+    const auto choose = [&](const QString& run) {
+        for (int row = 0; row < history->model()->rowCount(); ++row)
+            if (history->model()->index(row, 0).data().toString() == run)
+                history->setCurrentIndex(history->model()->index(row, 0));
+    };
+    const auto write = [&](const char* button, const QString& words) {
+        QTest::mouseClick(child<QPushButton>(PageId::Runs, button), Qt::LeftButton);
+        auto* editor = qobject_cast<QLineEdit*>(QApplication::focusWidget());
+        ASSERT_NE(editor, nullptr);
+        editor->selectAll();
+        QTest::keyClicks(editor, words);
+        QTest::keyClick(editor, Qt::Key_Return);
+        ASSERT_TRUE(settled());
+    };
+    choose(ended);
+    ASSERT_NO_FATAL_FAILURE(write("history.tags", QStringLiteral("tiny, first")));
+    ASSERT_NO_FATAL_FAILURE(write("history.note", QStringLiteral("as a baseline")));
+    QString refused;
+    QObject::connect(&runs(), &RunsViewModel::failed, [&](const QString& m) { refused = m; });
+    ASSERT_NO_FATAL_FAILURE(write("history.tags", QStringLiteral("#odd")));
+    EXPECT_THAT(refused.toStdString(), HasSubstr("tag '#odd'"));
+    const RunLabels labels{"as a baseline", {"first", "tiny"}};
+    EXPECT_EQ(runs().history().find(ended)->labels, labels);
+    const auto stored = m_library.list(runs().workspace());
+    ASSERT_TRUE(stored.ok());
+    for (const RunSummary& run : *stored)
+        EXPECT_EQ(run.labels, run.name == ended ? labels : RunLabels()) << run.name.toStdString();
+
+    const int all = history->model()->rowCount();
+    auto* filter = child<QLineEdit>(PageId::Runs, "history.filter");
+    for (const auto& [words, rows] : {std::pair{"#tiny baseline", 1}, std::pair{"#tin", 0},
+                                      std::pair{"measured", 1}, std::pair{"", all}}) {
+        filter->setText(QString::fromLatin1(words));
+        EXPECT_EQ(history->model()->rowCount(), rows) << words;
+    }
+    // Another plan and another number of steps, then back to those of the run.
+    const Plan plan = m_workbench->plan.plan();
+    m_workbench->plan.setPlan(test::clusterPlan());
+    child<QSpinBox>(PageId::Runs, "run.steps")->setValue(99);
+    choose(ended);
+    QTest::mouseClick(child<QPushButton>(PageId::Runs, "history.again"), Qt::LeftButton);
+    QDialog* dialog = nullptr;
+    ASSERT_TRUE(waitFor([&] {
+        dialog = m_window->findChild<QDialog*>(QStringLiteral("preview"));
+        return dialog != nullptr && dialog->isVisible();
+    })) << runs().status().toStdString();
+    EXPECT_EQ(writePlan(m_workbench->plan.plan()), writePlan(plan));
+    EXPECT_EQ(child<QSpinBox>(PageId::Runs, "run.steps")->value(), 3);
+    const RunSummary& first = *runs().history().find(ended);
+    EXPECT_EQ(first.session, QStringLiteral("local"));
+    EXPECT_EQ(first.launcher, QStringLiteral("mpirun"));
+    const QString before = ended;
+    QString again;
+    QObject::connect(&runs(), &RunsViewModel::runEnded, [&](const QString& run) { again = run; });
+    QTest::mouseClick(dialog->findChild<QPushButton*>(QStringLiteral("preview.run")),
+                      Qt::LeftButton);
+    ASSERT_TRUE(waitFor([&] { return !again.isEmpty(); }, 180'000)) << runs().log().toStdString();
+    EXPECT_EQ(runs().history().find(again)->steps, 3);
+    EXPECT_NE(again, before);
+}
+
+TEST_F(RunTest, ARunOfASessionThatIsGoneSaysSo) {
+    const std::filesystem::path path = m_directory.path() / "gone.piper";
+    Result<Workspace> file = Workspace::create(path);
+    ASSERT_TRUE(file.ok());
+    piper::Run stored;
+    stored.name = "bare";
+    ASSERT_TRUE(file->addRun(stored).ok());
+    stored.name = "gone";
+    stored.plan_json = writePlan(test::localPlan()).dump();
+    stored.notes = {{"session", "nowhere"}};
+    ASSERT_TRUE(file->addRun(stored).ok() && file->close().ok());
+    open(test::localPlan());
+    runs().openWorkspace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(settled());
+    runs().again(QStringLiteral("bare"));
+    EXPECT_THAT(runs().status().toStdString(), HasSubstr("keeps no plan"));
+    runs().again(QStringLiteral("gone"));
+    EXPECT_THAT(runs().status().toStdString(), HasSubstr("session ‘nowhere’, which is not there"));
 }
 
 TEST_F(RunTest, ClosingInMidRunWithStopKeepsWhatWasRecorded) {
@@ -159,10 +277,17 @@ TEST_F(RunTest, WhatComesLateLeavesTheFileThatTheUserOpenedMeanwhile) {
     const QString first = make("first.piper", "one"), second = make("second.piper", "two");
     runs().openWorkspace(first);
     ASSERT_TRUE(settled());
-    Q_EMIT m_controller->fetching(QStringLiteral("one"), QStringLiteral("40 %"));
+    const RunEnd ended{RunOutcome::Finished, first, QStringLiteral("one"), {}};
+    Q_EMIT m_controller->fetching(ended, QStringLiteral("40 %"));
+    // One of the same name in another file is another one.
+    Q_EMIT m_controller->fetching({RunOutcome::Finished, second, QStringLiteral("one"), {}},
+                                  QStringLiteral("5 %"));
     EXPECT_TRUE(runs().status().contains(QStringLiteral("The events of run ‘one’ come: 40 %.")));
+    Q_EMIT m_controller->completed({RunOutcome::Finished, second, QStringLiteral("one"), {}});
+    EXPECT_TRUE(runs().status().contains(QStringLiteral("40 %")));
+    EXPECT_FALSE(runs().status().contains(QStringLiteral("5 %.")));
     runs().openWorkspace(second);  // and before it is read:
-    Q_EMIT m_controller->completed({RunOutcome::Finished, first, QStringLiteral("one"), {}});
+    Q_EMIT m_controller->completed(ended);
     ASSERT_TRUE(settled());
     EXPECT_EQ(runs().workspace(), second);
     EXPECT_FALSE(runs().status().contains(QStringLiteral("come:")));
@@ -267,7 +392,7 @@ TEST_F(RemoteRunTest, ADigestShowsFirstAndItsEventsFollow) {
                      [&](const RunEnd& end) { completed = end; });
     QString coming;
     QObject::connect(m_controller.get(), &RunController::fetching,
-                     [&](const QString&, const QString& how_far) { coming = how_far; });
+                     [&](const RunEnd&, const QString& how_far) { coming = how_far; });
     runs().start(16);
     ASSERT_TRUE(waitFor([&] { return !m_ended.isEmpty(); }, 180'000))
         << runs().status().toStdString() << runs().log().toStdString();

@@ -136,7 +136,8 @@ void JobsModel::fetch(const Fetch& what) {
         [what, this](const Executor::Context& context) -> Executor::OnWindow {
             const auto collect = [&]() -> Result<StoredRun> {
                 PIPER_ASSIGN(PlanRun run,
-                             PlanRun::attach(what.session->connection(), what.directory));
+                             PlanRun::attach(what.session->connection(), what.directory,
+                                             what.session->config().name));
                 const auto say = [this, post = context.post](const QString& how_far) {
                     post([this, how_far] { setStatus(how_far); });
                 };
@@ -152,13 +153,9 @@ void JobsModel::fetch(const Fetch& what) {
 TransferProgress JobsModel::progressOf(const std::string& directory,
                                        std::function<void(const QString&)> say) {
     const QString name = text(jobName(directory));
-    return [name, say = std::move(say), shown = std::int64_t{-1}](std::int64_t done,
-                                                                  std::int64_t total) mutable {
-        const std::int64_t percent = total > 0 ? 100 * done / total : 100;
-        if (percent == shown) return;
-        shown = percent;
+    return everyPercent([name, say = std::move(say)](std::int64_t percent) {
         say(QStringLiteral("Fetching %1: %2 %").arg(name).arg(percent));
-    };
+    });
 }
 
 void JobsModel::take(const Result<StoredRun>& stored, Fetch what) {

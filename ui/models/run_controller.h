@@ -9,7 +9,9 @@
 
 #include "core/base/result.h"
 #include "core/plan/plan.h"
+#include "core/run/expert_load.h"
 #include "core/run/run.h"
+#include "core/run/run_labels.h"
 #include "core/run/timeline.h"
 #include "sessions/session.h"
 
@@ -22,6 +24,7 @@ struct RunRequest {
     qint64 steps = 20;
     QString job_directory;  ///< on the session's host; empty: a new one
     QString workspace;      ///< file the run is collected into
+    QString launcher = {};  ///< empty: that of the session
 };
 
 /// What would be launched; `request` launches exactly that.
@@ -37,7 +40,9 @@ struct RunProgress {
     int steps = 0;
     double loss = 0.0;  ///< NaN before the first step
     double tokens_per_second = 0.0;
-    QString message;  ///< "starting 4 ranks", the place in a queue
+    QString message;                            ///< "starting 4 ranks", the place in a queue
+    ExpertLoadSummary load;                     ///< of the last step; empty without experts
+    std::vector<std::int64_t> rank_peak_bytes;  ///< most each rank held so far
 };
 
 struct RunEnd {
@@ -75,8 +80,8 @@ Q_SIGNALS:
     /// The run is in its workspace file; where it ran on another host, most of its events may still
     /// be coming: then fetching() and completed() follow.
     void finished(const piper::ui::RunEnd& end);
-    /// Of a run that has finished: how much of its events is here, "40 %".
-    void fetching(const QString& run, const QString& how_far);
+    /// Of a run that has finished: how much of its events is here, "40 %". completed() ends it.
+    void fetching(const piper::ui::RunEnd& end, const QString& how_far);
     /// The workspace file holds all of it now, or `reason` says why not.
     void completed(const piper::ui::RunEnd& end);
 };
@@ -94,10 +99,17 @@ struct RunSummary {
     double step_seconds = 0.0;    ///< median, 0 unknown
     double last_loss = 0.0;       ///< NaN unknown
     std::vector<QPointF> losses;  ///< step, loss; empty unknown
+    ExpertLoadSummary load;       ///< of the last step; empty unknown
+    std::vector<std::int64_t> rank_peak_bytes;
+    RunLabels labels;
+    // Of its launch, as far as the run says.
+    std::shared_ptr<const Plan> plan;
+    QString session, launcher;
+    qint64 steps_wanted = 0;
 };
 
-/// Reads workspace files; implemented over collectors/store in the program. Calls block and are
-/// made on the executor only.
+/// Workspace files; implemented over collectors/store in the program. Calls block and are made on
+/// the executor only.
 class RunLibrary {
 public:
     virtual ~RunLibrary() = default;
@@ -107,6 +119,9 @@ public:
     /// Reads the file for as long as it lives, and of its events only what is asked for.
     [[nodiscard]] virtual Result<std::shared_ptr<TimelineSource>> timeline(
         const QString& workspace, const QString& run) const = 0;
+    /// Puts note and tags in the place of those the run has.
+    [[nodiscard]] virtual Status label(const QString& workspace, const QString& run,
+                                       const RunLabels& labels) const = 0;
 };
 
 }  // namespace piper::ui

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/models/runs_view_model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ui/models/text_format.h"
@@ -23,6 +24,34 @@ QString endText(const RunEnd& end) {
 
 }  // namespace
 
+QString RunCurves::loadTitle() const {
+    if (load.empty()) return {};
+    return QStringLiteral("Tokens of each expert in the last step: ") + text(describe(load));
+}
+
+QString RunCurves::memoryTitle() const {
+    const auto most = std::ranges::max_element(rank_peak_bytes);
+    if (most == rank_peak_bytes.end()) return {};
+    return QStringLiteral("Memory of each rank, the most so far: up to %1 on rank %2")
+        .arg(bytesText(Bytes(static_cast<double>(*most))))
+        .arg(most - rank_peak_bytes.begin());
+}
+
+QString RunCurves::dump() const {
+    QString out = of.isEmpty() ? QStringLiteral("live") : of;
+    out += QStringLiteral("\nloss:");
+    for (const QPointF& p : loss) out += QStringLiteral(" %1 %2").arg(p.x()).arg(p.y(), 0, 'f', 4);
+    if (!load.empty()) {
+        out += u'\n' + loadTitle() + QStringLiteral("\ntokens:");
+        for (const std::int64_t tokens : load.tokens) out += QStringLiteral(" %1").arg(tokens);
+    }
+    if (!rank_peak_bytes.empty()) {
+        out += u'\n' + memoryTitle() + QStringLiteral("\nbytes:");
+        for (const std::int64_t bytes : rank_peak_bytes) out += QStringLiteral(" %1").arg(bytes);
+    }
+    return out + u'\n';
+}
+
 RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
                              RunController& controller, PlanViewModel& plan,
                              SessionsViewModel& sessions, QObject* parent)
@@ -36,8 +65,8 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
     connect(&controller, &RunController::progressed, this, &RunsViewModel::onProgress);
     connect(&controller, &RunController::finished, this, &RunsViewModel::onFinished);
     connect(&controller, &RunController::fetching, this,
-            [this](const QString& run, const QString& how_far) {
-                m_coming[run] = how_far;
+            [this](const RunEnd& end, const QString& how_far) {
+                m_coming[{end.workspace, end.run}] = how_far;
                 Q_EMIT changed();
             });
     connect(&controller, &RunController::completed, this, &RunsViewModel::onCompleted);
@@ -51,6 +80,17 @@ RunsViewModel::RunsViewModel(Executor& executor, const RunLibrary& library,
         m_status = QStringLiteral("Nothing is running.");
         Q_EMIT changed();
         Q_EMIT previewed(preview);
+    });
+    connect(&m_history, &RunHistoryModel::labelled, this, &RunsViewModel::keepLabels);
+    connect(&m_history, &RunHistoryModel::refused, this, &RunsViewModel::failed);
+    connect(&sessions, &SessionsViewModel::opened, this, &RunsViewModel::previewAgain);
+    connect(&sessions, &SessionsViewModel::currentChanged, this, [this] { m_again.reset(); });
+    connect(&sessions, &SessionsViewModel::changed, this, [this] {
+        if (m_again && m_sessions.current().state() == SessionViewModel::State::Failed) {
+            m_again.reset();
+            say(QStringLiteral("Session ‘%1’ could not be connected.")
+                    .arg(m_sessions.current().title()));
+        }
     });
     connect(&plan, &PlanViewModel::predictionChanged, this, &RunsViewModel::changed);
     connect(&sessions, &SessionsViewModel::currentChanged, this, &RunsViewModel::changed);
@@ -96,6 +136,60 @@ void RunsViewModel::preview(qint64 steps) {
     Q_EMIT changed();
 }
 
+void RunsViewModel::say(const QString& status) {
+    m_status = status;
+    Q_EMIT changed();
+}
+
+void RunsViewModel::again(const QString& run) {
+    const RunSummary* what = m_history.find(run);
+    if (running() || what == nullptr) return;
+    if (what->plan == nullptr)
+        return say(QStringLiteral("Run ‘%1’ keeps no plan that could be run again.").arg(run));
+    if (!what->session.isEmpty() && m_sessions.find(what->session) == nullptr)
+        return say(QStringLiteral("Run ‘%1’ was in session ‘%2’, which is not there any more: open "
+                                  "its plan and choose another session.")
+                       .arg(run, what->session));
+    const qint64 steps =
+        std::max<qint64>(1, what->steps_wanted > 0 ? what->steps_wanted : what->steps);
+    const RunRequest request{nullptr, what->plan, steps, {}, targetWorkspace(), what->launcher};
+    if (!what->session.isEmpty()) m_sessions.select(what->session);
+    m_again = request;
+    m_plan.setPlan(*request.plan);
+    Q_EMIT stepsWanted(steps);
+    previewAgain();
+}
+
+/// As soon as the session is there.
+void RunsViewModel::previewAgain() {
+    if (!m_again || running()) return;
+    SessionViewModel& where = m_sessions.current();
+    if (where.session() == nullptr) {
+        say(QStringLiteral("Connecting session ‘%1’, to run again there…").arg(where.title()));
+        if (!where.busy()) where.open();
+        return;
+    }
+    RunRequest request = *std::exchange(m_again, std::nullopt);
+    const QString why_not = whyNot();
+    if (!why_not.isEmpty()) return say(QStringLiteral("It cannot be run again: ") + why_not);
+    request.session = where.session();
+    say(QStringLiteral("Asking the host what would be launched…"));
+    m_controller.preview(request);
+}
+
+void RunsViewModel::keepLabels(const QString& run, const RunLabels& labels) {
+    const QString path = m_workspace;
+    m_executor.submit(
+        QStringLiteral("label:") + path + u'\n' + run, Executor::Lane::Background,
+        [=, &library = m_library, this](const Executor::Context&) -> Executor::OnWindow {
+            return [status = library.label(path, run, labels), path, this] {
+                if (status.ok()) return;
+                Q_EMIT failed(errorText(status.error()));
+                followFile(path);  // shows what the file holds
+            };
+        });
+}
+
 void RunsViewModel::attach(const QString& job_directory) {
     const std::shared_ptr<Session> session = m_sessions.current().session();
     if (session == nullptr) return;
@@ -127,10 +221,25 @@ void RunsViewModel::onProgress(const RunProgress& progress) {
     Q_EMIT changed();
 }
 
+RunCurves RunsViewModel::curves(const QString& chosen) const {
+    if (running() || (chosen.isEmpty() && !m_loss.empty()))
+        return {{},
+                m_loss,
+                static_cast<double>(m_progress.steps),
+                m_progress.load,
+                m_progress.rank_peak_bytes};
+    const RunSummary* shown = m_history.find(chosen);
+    for (const RunSummary& run : m_history.runs())
+        if (chosen.isEmpty() && !run.losses.empty()) shown = &run;
+    if (shown == nullptr) return {};
+    return {shown->name, shown->losses, static_cast<double>(shown->steps), shown->load,
+            shown->rank_peak_bytes};
+}
+
 QString RunsViewModel::status() const {
     QString out = m_status;
     for (const auto& [run, how_far] : m_coming)
-        out += QStringLiteral(" The events of run ‘%1’ come: %2.").arg(run, how_far);
+        out += QStringLiteral(" The events of run ‘%1’ come: %2.").arg(run.second, how_far);
     return out;
 }
 
@@ -145,7 +254,7 @@ void RunsViewModel::onFinished(const RunEnd& end) {
 }
 
 void RunsViewModel::onCompleted(const RunEnd& end) {
-    m_coming.erase(end.run);
+    m_coming.erase({end.workspace, end.run});
     if (!end.reason.isEmpty()) {
         const QString fault =
             QStringLiteral("The events of run ‘%1’ did not come: %2").arg(end.run, end.reason);

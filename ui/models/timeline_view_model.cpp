@@ -11,6 +11,8 @@
 namespace piper::ui {
 namespace {
 
+/// Ranks of a run in a file whose memory is read: a curve may take hundreds of KiB.
+constexpr std::size_t kMostCurves = 64;
 constexpr std::int64_t kForever = std::int64_t{1} << 61;
 
 /// A power of two near the width of a pixel: small changes of the zoom keep the picture.
@@ -97,7 +99,8 @@ QString TimelineViewModel::topicOf(std::string_view what, std::size_t pane) cons
 }
 
 void TimelineViewModel::cancelAll() {
-    for (std::size_t i = 0; i < m_panes.size(); ++i) m_executor.cancel(topicOf("view", i));
+    for (std::size_t i = 0; i < m_panes.size(); ++i)
+        for (const char* what : {"view", "memory"}) m_executor.cancel(topicOf(what, i));
     for (const char* what : {"hover", "choose", "select"}) m_executor.cancel(topicOf(what));
 }
 
@@ -178,8 +181,40 @@ void TimelineViewModel::send(std::size_t pane, const Request& request) {
                     Q_EMIT failed(errorText(view->error()));
                 if (const std::optional<Request> next = std::exchange(state.next, {}))
                     send(pane, *next);
+                if (ok && !std::exchange(state.memory_asked, true))
+                    readMemory(pane, std::make_shared<std::vector<MemoryCurve>>());
                 // After a failure nothing is drawn anew, or that frame would ask again at once.
                 if (ok) Q_EMIT pictureChanged();
+            };
+        });
+}
+
+const std::vector<MemoryCurve>& TimelineViewModel::memory(std::size_t pane) const {
+    const std::vector<MemoryCurve>& there = m_panes[pane].source->memory();
+    return there.empty() ? m_states[pane].memory : there;
+}
+
+void TimelineViewModel::readMemory(std::size_t pane, const Curves& so_far) {
+    const std::shared_ptr<TimelineSource>& source = m_panes[pane].source;
+    if (!source->memory().empty()) return;
+    if (so_far->size() == std::min(source->header().ranks.size(), kMostCurves)) {
+        m_states[pane].memory = std::move(*so_far);
+        const auto empty = [](const MemoryCurve& curve) { return curve.empty(); };
+        if (!std::ranges::all_of(m_states[pane].memory, empty)) Q_EMIT pictureChanged();
+        return;
+    }
+    m_executor.submit(
+        topicOf("memory", pane), Executor::Lane::Interactive,
+        [this, pane, so_far, source](const Executor::Context&) -> Executor::OnWindow {
+            auto curve = std::make_shared<Result<MemoryCurve>>(source->readMemory(so_far->size()));
+            return [this, pane, so_far, curve, met = MetDamage{pane, source->damage()}] {
+                take(met);
+                if (!curve->ok()) {
+                    Q_EMIT failed(errorText(curve->error()));
+                    return;
+                }
+                so_far->push_back(std::move(*curve).value());
+                readMemory(pane, so_far);
             };
         });
 }

@@ -68,6 +68,9 @@ public:
     [[nodiscard]] std::int64_t origin(std::size_t pane) const;
     /// Null until the first one was read.
     [[nodiscard]] const TimelineView* picture(std::size_t pane) const;
+    /// What each rank of a pane holds over time; of a run in a file it is there some time after the
+    /// first picture, and of the first ranks only.
+    [[nodiscard]] const std::vector<MemoryCurve>& memory(std::size_t pane) const;
     /// Asks for a picture of the window unless the present one does; cheap, for every frame.
     void want(std::size_t pane, TimeWindow visible, double ns_per_pixel);
 
@@ -113,7 +116,10 @@ private:
         std::shared_ptr<const TimelineView> picture;
         std::optional<Request> flying, next;
         std::vector<std::string> damage;
+        std::vector<MemoryCurve> memory;  ///< of a run in a file
+        bool memory_asked = false;
     };
+    using Curves = std::shared_ptr<std::vector<MemoryCurve>>;
     /// What an executor's thread met of a pane's damage.
     struct MetDamage {
         std::size_t pane = 0;
@@ -125,6 +131,8 @@ private:
     void cancelAll();
     void take(MetDamage damage);
     void send(std::size_t pane, const Request& request);
+    /// One rank after the other: pictures are asked for in between.
+    void readMemory(std::size_t pane, const Curves& so_far);
     /// Asks the panes one after the other until one finds the event.
     void find(const QString& topic, std::vector<std::pair<std::size_t, EventQuery>> queries,
               Take take);

@@ -82,7 +82,7 @@ double TimelinePainter::contentHeight(std::size_t pane) const {
 double TimelinePainter::memoryHeight(std::size_t pane, std::size_t strip) const {
     const Strip& s = m_canvas.m_layouts[pane].strips()[strip];
     if (s.folded || s.pinned || gapAfter(pane, strip) <= kRowGap) return 0.0;
-    const std::vector<MemoryCurve>& curves = m_canvas.panes()[pane].source->memory();
+    const std::vector<MemoryCurve>& curves = m_canvas.m_model.memory(pane);
     const bool known = s.rank < curves.size() && !curves[s.rank].empty();
     return known ? std::round(kMemoryRow * m_stretch) : 0.0;
 }
@@ -325,9 +325,10 @@ void TimelinePainter::paintMemory(std::size_t pane, std::size_t rank, const Pane
                                   double top, double height) {
     ++m_canvas.m_curves_drawn;
     const TimelineSource& source = *m_canvas.panes()[pane].source;
-    const MemoryCurve& curve = source.memory()[rank];
+    const std::vector<MemoryCurve>& curves = m_canvas.m_model.memory(pane);
+    const MemoryCurve& curve = curves[rank];
     std::int64_t most = 1;
-    for (const MemoryCurve& other : source.memory()) most = std::max(most, other.peak());
+    for (const MemoryCurve& other : curves) most = std::max(most, other.peak());
     const double scale = (height - 3.0) / static_cast<double>(most);
     const double bottom = top + height - 1.0;
     QColor area = m_colours.mark;

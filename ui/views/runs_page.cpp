@@ -5,6 +5,7 @@
 #include <QFileDialog>
 #include <QFontDatabase>
 #include <QHeaderView>
+#include <QLineEdit>
 #include <QLocale>
 #include <QPlainTextEdit>
 #include <QProgressBar>
@@ -16,8 +17,10 @@
 #include <QTableView>
 #include <QVBoxLayout>
 #include <cmath>
+#include <utility>
 
 #include "ui/models/text_format.h"
+#include "ui/plots/bars_plot.h"
 #include "ui/plots/line_plot.h"
 #include "ui/views/jobs_panel.h"
 #include "ui/views/launch_preview.h"
@@ -27,6 +30,7 @@ namespace piper::ui {
 namespace {
 
 constexpr int kSessionWidth = 150;
+constexpr int kLivePart = 400;  ///< pixels of width to begin with; shared out by what there is
 constexpr int kDefaultSteps = 20;
 constexpr int kMostSteps = 1'000'000;
 
@@ -48,23 +52,7 @@ RunsPage::RunsPage(Workbench& workbench, QWidget* parent)
     reason->addWidget(m_local);
     page->addLayout(reason);
 
-    auto* live = new QSplitter(Qt::Horizontal, this);
-    m_loss = new LinePlot(QStringLiteral("Loss, mean over the global batch"),
-                          QStringLiteral("step"), live);
-    auto* log = new QWidget(live);
-    auto* log_layout = new QVBoxLayout(log);
-    log_layout->setContentsMargins(0, 0, 0, 0);
-    log_layout->setSpacing(4);
-    log_layout->addWidget(makeLabel(QStringLiteral("Log of all ranks"), "section", log));
-    m_log = new QPlainTextEdit(log);
-    m_log->setReadOnly(true);
-    m_log->setMaximumBlockCount(5000);
-    m_log->setPlaceholderText(QStringLiteral("Nothing was said yet."));
-    m_log->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-    log_layout->addWidget(m_log);
-    live->setStretchFactor(0, 3);
-    live->setStretchFactor(1, 2);
-    page->addWidget(live, 1);
+    page->addWidget(makeLive(), 1);
     m_tabs = new QTabWidget(this);
     m_tabs->setObjectName(QStringLiteral("run.tabs"));
     m_tabs->setDocumentMode(true);
@@ -79,11 +67,45 @@ RunsPage::RunsPage(Workbench& workbench, QWidget* parent)
     connect(&workbench.jobs, &JobsModel::changed, this, &RunsPage::takeJobs);
     connect(&workbench.runs, &RunsViewModel::changed, this, &RunsPage::take);
     connect(&workbench.runs, &RunsViewModel::historyChanged, this, &RunsPage::takeHistory);
+    connect(&workbench.runs, &RunsViewModel::stepsWanted, m_steps, [this](qint64 steps) {
+        m_steps->setValue(static_cast<int>(std::min<qint64>(steps, kMostSteps)));
+    });
     workbench.sessions.local().open();
     takeSessions();
     take();
     takeHistory();
     takeJobs();
+}
+
+/// Loss; expert load above memory; what the ranks say.
+QWidget* RunsPage::makeLive() {
+    auto* live = new QSplitter(Qt::Horizontal, this);
+    m_loss = new LinePlot(QStringLiteral("Loss, mean over the global batch"),
+                          QStringLiteral("step"), live);
+    auto* use = new QWidget(live);
+    auto* use_layout = new QVBoxLayout(use);
+    use_layout->setContentsMargins(0, 0, 0, 0);
+    use_layout->setSpacing(4);
+    m_load = new BarsPlot(QStringLiteral("expert"), use);
+    m_load->setObjectName(QStringLiteral("run.load"));
+    m_memory = new BarsPlot(QStringLiteral("rank"), use);
+    m_memory->setObjectName(QStringLiteral("run.memory"));
+    use_layout->addWidget(m_load, 1);
+    use_layout->addWidget(m_memory, 1);
+    auto* log = new QWidget(live);
+    auto* log_layout = new QVBoxLayout(log);
+    log_layout->setContentsMargins(0, 0, 0, 0);
+    log_layout->setSpacing(4);
+    log_layout->addWidget(makeLabel(QStringLiteral("Log of all ranks"), "section", log));
+    m_log = new QPlainTextEdit(log);
+    m_log->setReadOnly(true);
+    m_log->setMaximumBlockCount(5000);
+    m_log->setPlaceholderText(QStringLiteral("Nothing was said yet."));
+    m_log->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    log_layout->addWidget(m_log);
+    for (const int part : {0, 1, 2}) live->setStretchFactor(part, 1);
+    live->setSizes({kLivePart, kLivePart, kLivePart});
+    return live;
 }
 
 QWidget* RunsPage::makeControls() {
@@ -100,6 +122,7 @@ QWidget* RunsPage::makeControls() {
     m_cancel = new QPushButton(QStringLiteral("&Cancel"), bar);
     m_cancel->setObjectName(QStringLiteral("cancel"));
     m_steps = new QSpinBox(bar);
+    m_steps->setObjectName(QStringLiteral("run.steps"));
     m_steps->setRange(1, kMostSteps);
     m_steps->setValue(kDefaultSteps);
     m_steps->setAccessibleName(QStringLiteral("Steps to run"));
@@ -185,25 +208,69 @@ QWidget* RunsPage::makeHistory() {
     auto* layout = new QVBoxLayout(box);
     layout->setContentsMargins(0, 4, 0, 0);
     layout->setSpacing(4);
-    auto* heading = new QHBoxLayout;
-    m_workspace = makeLabel({}, "faint", box);
-    heading->addWidget(m_workspace, 1);
-    auto* open = new QPushButton(QStringLiteral("Open workspace…"), box);
-    open->setObjectName(QStringLiteral("open_workspace"));
-    heading->addWidget(open);
-    layout->addLayout(heading);
-    m_history = makeTable(&m_workbench.runs.history(), box);
+    m_filter = new RunFilterModel(m_workbench.runs.history(), this);
+    layout->addWidget(makeHistoryBar(box));
+    m_history = makeTable(m_filter, box);
     m_history->setObjectName(QStringLiteral("history"));
+    m_history->setAccessibleName(QStringLiteral("Runs of the workspace file"));
+    m_history->setEditTriggers(QAbstractItemView::EditKeyPressed);
     layout->addWidget(m_history);
-    connect(open, &QPushButton::clicked, this, &RunsPage::chooseWorkspace);
     m_history->horizontalHeader()->setStretchLastSection(false);
     m_history->horizontalHeader()->setSectionResizeMode(RunHistoryModel::Layout,
                                                         QHeaderView::Stretch);
-    m_history->setToolTip(QStringLiteral("A double click shows the run beside its model."));
+    m_history->setToolTip(
+        QStringLiteral("A double click shows the run beside its model; F2 writes tags and notes."));
     connect(m_history, &QTableView::doubleClicked, this, &RunsPage::chooseRow);
     connect(m_history->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
-            &RunsPage::showLoss);
+            [this](const QModelIndex& now) {
+                if (const RunSummary* run = m_filter->run(now)) m_chosen = run->name;
+                showCurves();
+            });
     return box;
+}
+
+QWidget* RunsPage::makeHistoryBar(QWidget* parent) {
+    auto* bar = new QWidget(parent);
+    auto* layout = new QHBoxLayout(bar);
+    layout->setContentsMargins(0, 0, 0, 0);
+    m_workspace = makeLabel({}, "faint", bar);
+    m_workspace->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    layout->addWidget(m_workspace, 1);
+    auto* filter = new QLineEdit(bar);
+    filter->setObjectName(QStringLiteral("history.filter"));
+    filter->setPlaceholderText(QStringLiteral("Filter: words, #tag"));
+    filter->setAccessibleName(QStringLiteral("Filter the runs"));
+    filter->setClearButtonEnabled(true);
+    filter->setMaximumWidth(220);
+    connect(filter, &QLineEdit::textChanged, m_filter, &RunFilterModel::setText);
+    layout->addWidget(filter);
+    const auto add = [&](const char* name, const QString& label, const QString& tip) {
+        auto* button = new QPushButton(label, bar);
+        button->setObjectName(QString::fromLatin1(name));
+        button->setToolTip(tip);
+        layout->addWidget(button);
+        return button;
+    };
+    auto* again = add("history.again", QStringLiteral("Run a&gain…"),
+                      QStringLiteral("What its plan, launcher and session would launch"));
+    auto* tags = add("history.tags", QStringLiteral("&Tags…"),
+                     QStringLiteral("Words to find the run by, a comma between them"));
+    auto* note = add("history.note", QStringLiteral("&Note…"), QStringLiteral("Any text"));
+    auto* open = add("open_workspace", QStringLiteral("Open workspace…"), {});
+    connect(again, &QPushButton::clicked, this, [this] { m_workbench.runs.again(m_chosen); });
+    connect(tags, &QPushButton::clicked, this, [this] { editLabel(RunHistoryModel::Tags); });
+    connect(note, &QPushButton::clicked, this, [this] { editLabel(RunHistoryModel::Note); });
+    connect(open, &QPushButton::clicked, this, &RunsPage::chooseWorkspace);
+    m_for_chosen = {again, tags, note};
+    return bar;
+}
+
+void RunsPage::editLabel(int column) {
+    const QModelIndex cell = m_filter->indexOf(m_chosen, column);
+    if (!cell.isValid()) return;
+    m_history->setFocus();
+    m_history->setCurrentIndex(cell);
+    m_history->edit(cell);
 }
 
 void RunsPage::chooseWorkspace() {
@@ -214,8 +281,7 @@ void RunsPage::chooseWorkspace() {
 }
 
 void RunsPage::chooseRow(const QModelIndex& index) {
-    const auto& runs = m_workbench.runs.history().runs();
-    Q_EMIT runChosen(runs[static_cast<std::size_t>(index.row())].name);
+    if (const RunSummary* run = m_filter->run(index)) Q_EMIT runChosen(run->name);
 }
 
 void RunsPage::take() {
@@ -238,7 +304,11 @@ void RunsPage::take() {
             ? QStringLiteral("loss %1 · %2 tokens/s")
                   .arg(QLocale().toString(p.loss, 'f', 4), countText(p.tokens_per_second))
             : QString());
-    showLoss();
+    if (std::exchange(m_was_running, running) != running) {
+        m_history->setCurrentIndex({});  // the live run shows, until another one is chosen
+        m_chosen.clear();
+    }
+    showCurves();
     if (runs.log().size() != m_log_shown) {
         m_log->setPlainText(runs.log());
         m_log->verticalScrollBar()->setValue(m_log->verticalScrollBar()->maximum());
@@ -246,33 +316,31 @@ void RunsPage::take() {
     }
 }
 
-/// The live run's curve, else that of the run chosen in the history, else of its last measured one.
-void RunsPage::showLoss() {
+void RunsPage::showCurves() {
     const RunsViewModel& runs = m_workbench.runs;
-    if (runs.running() || !runs.loss().empty()) {
-        m_loss->setTitle(QStringLiteral("Loss, mean over the global batch"));
-        m_loss->setPoints(runs.loss(), runs.progress().steps);
-        return;
-    }
-    const auto& history = m_workbench.runs.history().runs();
-    const RunSummary* shown = nullptr;
-    for (const RunSummary& run : history)
-        if (!run.losses.empty()) shown = &run;
-    const QModelIndex row = m_history->currentIndex();
-    if (row.isValid()) shown = &history[static_cast<std::size_t>(row.row())];
-    if (shown == nullptr) {
-        m_loss->setPoints({}, 0);
-        return;
-    }
-    m_loss->setTitle(QStringLiteral("Loss of run ‘%1’").arg(shown->name));
-    m_loss->setPoints(shown->losses, static_cast<double>(shown->steps));
+    const bool shown = m_history->currentIndex().isValid();
+    for (QPushButton* button : m_for_chosen)
+        button->setEnabled(shown && (!runs.running() || button != m_for_chosen.front()));
+    const RunCurves curves = runs.curves(shown ? m_chosen : QString());
+    m_loss->setTitle(curves.of.isEmpty() ? QStringLiteral("Loss, mean over the global batch")
+                                         : QStringLiteral("Loss of run ‘%1’").arg(curves.of));
+    m_loss->setPoints(curves.loss, curves.steps);
+    const bool used = !curves.load.empty() || !curves.rank_peak_bytes.empty();
+    m_load->parentWidget()->setVisible(used);
+    m_load->setVisible(!curves.load.empty());
+    m_load->setTitle(curves.loadTitle());
+    m_load->setBars(curves.load.tokens, BarsPlot::Unit::Count);
+    m_memory->setVisible(!curves.rank_peak_bytes.empty());
+    m_memory->setTitle(curves.memoryTitle());
+    m_memory->setBars(curves.rank_peak_bytes, BarsPlot::Unit::Bytes);
 }
 
 void RunsPage::takeHistory() {
     const QString& path = m_workbench.runs.workspace();
     m_workspace->setText(path.isEmpty() ? QStringLiteral("no workspace file is open") : path);
     m_history->resizeColumnsToContents();
-    showLoss();
+    m_history->setCurrentIndex(m_filter->indexOf(m_chosen));
+    showCurves();
 }
 
 }  // namespace piper::ui

@@ -16,6 +16,7 @@ class QTableView;
 
 namespace piper::ui {
 
+class BarsPlot;
 class LinePlot;
 
 /// Launches the current plan in a session, shows how it goes, the jobs of the session and the
@@ -32,15 +33,19 @@ Q_SIGNALS:
 private:
     QWidget* makeControls();
     QWidget* makeSessionChoice(QWidget* parent);
+    QWidget* makeLive();
     QWidget* makeHistory();
     void take();
     void takeHistory();
     void takeSessions();
     void takeJobs();
     void showPreview(const RunPreview& preview);
-    void showLoss();
+    void showCurves();
     void chooseWorkspace();
     void chooseRow(const QModelIndex& index);
+    QWidget* makeHistoryBar(QWidget* parent);
+    /// Lets the user write in that column of the chosen run.
+    void editLabel(int column);
 
     Workbench& m_workbench;
     QComboBox* m_session = nullptr;
@@ -55,10 +60,16 @@ private:
     QLabel* m_status = nullptr;
     QLabel* m_numbers = nullptr;
     LinePlot* m_loss = nullptr;
+    BarsPlot* m_load = nullptr;
+    BarsPlot* m_memory = nullptr;
     QPlainTextEdit* m_log = nullptr;
     qsizetype m_log_shown = 0;
     QLabel* m_workspace = nullptr;
     QTableView* m_history = nullptr;
+    RunFilterModel* m_filter = nullptr;
+    std::vector<QPushButton*> m_for_chosen;  ///< what is done with the chosen run
+    QString m_chosen;                        ///< run of the history
+    bool m_was_running = false;
     QTabWidget* m_tabs = nullptr;
 };
 

@@ -162,6 +162,11 @@ void Adder::addSessionsAndRuns() {
     addButton({PageId::Runs, "run.preview", "Preview the launch…", "Ctrl+Shift+R"});
     addButton({PageId::Runs, "cancel", "Cancel the run"});
     addButton({PageId::Runs, "run.local_plan", "Open the plan for this machine"});
+    addButton({PageId::Runs, "history.again", "Run the chosen run again…"});
+    addButton({PageId::Runs, "history.tags", "Write tags on the chosen run"});
+    addButton({PageId::Runs, "history.note", "Write a note on the chosen run"});
+    addField(QStringLiteral("Runs"), PageId::Runs, QStringLiteral("history.filter"),
+             QStringLiteral("Filter the runs"));
     addButton({PageId::Runs, "open_workspace", "Open workspace file…", "Ctrl+Shift+O"});
 }
 
