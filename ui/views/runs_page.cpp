@@ -30,7 +30,7 @@ namespace piper::ui {
 namespace {
 
 constexpr int kSessionWidth = 150;
-constexpr int kLivePart = 400;  ///< pixels of width to begin with; shared out by what there is
+constexpr int kUseWidth = 360;  ///< least of load and memory: a plot without room draws nothing
 constexpr int kDefaultSteps = 20;
 constexpr int kMostSteps = 1'000'000;
 
@@ -83,6 +83,7 @@ QWidget* RunsPage::makeLive() {
     m_loss = new LinePlot(QStringLiteral("Loss, mean over the global batch"),
                           QStringLiteral("step"), live);
     auto* use = new QWidget(live);
+    use->setMinimumWidth(kUseWidth);
     auto* use_layout = new QVBoxLayout(use);
     use_layout->setContentsMargins(0, 0, 0, 0);
     use_layout->setSpacing(4);
@@ -104,7 +105,6 @@ QWidget* RunsPage::makeLive() {
     m_log->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     log_layout->addWidget(m_log);
     for (const int part : {0, 1, 2}) live->setStretchFactor(part, 1);
-    live->setSizes({kLivePart, kLivePart, kLivePart});
     return live;
 }
 
