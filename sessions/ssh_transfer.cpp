@@ -233,6 +233,37 @@ Status scriptStatus(const Result<CommandResult>& r, std::string_view what,
     return error;
 }
 
+namespace {
+
+/// Bytes of `part` on the host that are how the file begins.
+Result<std::int64_t> alreadyThere(const std::shared_ptr<SshLink>& link,
+                                  const std::filesystem::path& local, const std::string& part,
+                                  std::int64_t total, const std::stop_token& stop) {
+    PIPER_ASSIGN(const CommandResult there,
+                 runScript(link,
+                           fmt::format("f={}; [ -f \"$f\" ] && wc -c < \"$f\" || echo 0\n",
+                                       shellQuote(part)),
+                           {}, stop));
+    const std::int64_t left = std::atoll(there.output.c_str());
+    if (left <= 0 || left > total) return std::int64_t{0};
+    PIPER_ASSIGN(const CommandResult r, runScript(link, hashScript(part, left), {}, stop));
+    PIPER_ASSIGN(const std::string remote_hash, readHash(r.output, *link));
+    PIPER_ASSIGN(const std::string local_hash, sha256OfFile(local, left));
+    return remote_hash == local_hash ? left : std::int64_t{0};
+}
+
+Error didNotArrive(const std::string& where, const std::string& here, const std::string& there) {
+    Error error =
+        fail(ErrorCode::External, "did not arrive whole: SHA-256 {} here, {} there", here, there);
+    error.where = where;
+    error.hint =
+        "sent again, it may arrive whole; if not, the host's file system changes files, or its "
+        "openssl or sha256sum does not tell the truth: ask its administrator";
+    return error;
+}
+
+}  // namespace
+
 Status sendFile(const std::shared_ptr<SshLink>& link, const std::filesystem::path& local,
                 const std::string& remote, bool executable, const TransferProgress& progress,
                 const std::stop_token& stop) {
@@ -242,20 +273,7 @@ Status sendFile(const std::shared_ptr<SshLink>& link, const std::filesystem::pat
     if (fault) return localError("read", local);
     PIPER_ASSIGN(const std::string hash, sha256OfFile(local));
     const std::string part = remote + ".part";
-    // What an earlier try left is kept when it is how the file begins.
-    std::int64_t done = 0;
-    PIPER_ASSIGN(const CommandResult there,
-                 runScript(link,
-                           fmt::format("f={}; [ -f \"$f\" ] && wc -c < \"$f\" || echo 0\n",
-                                       shellQuote(part)),
-                           {}, stop));
-    const std::int64_t left = std::atoll(there.output.c_str());
-    if (left > 0 && left <= total) {
-        PIPER_ASSIGN(const CommandResult r, runScript(link, hashScript(part, left), {}, stop));
-        PIPER_ASSIGN(const std::string remote_hash, readHash(r.output, *link));
-        PIPER_ASSIGN(const std::string local_hash, sha256OfFile(local, left));
-        if (remote_hash == local_hash) done = left;
-    }
+    PIPER_ASSIGN(std::int64_t done, alreadyThere(link, local, part, total, stop));
     std::ifstream in(local, std::ios::binary);
     in.seekg(done);
     PIPER_ASSIGN(const auto exec,
@@ -284,13 +302,7 @@ Status sendFile(const std::shared_ptr<SshLink>& link, const std::filesystem::pat
     PIPER_ASSIGN(const std::string came, readHash(r.output, *link));
     if (came != hash) {
         (void)runScript(link, "rm -f -- " + shellQuote(part) + "\n");
-        Error error = fail(ErrorCode::External, "did not arrive whole: SHA-256 {} here, {} there",
-                           hash, came);
-        error.where = where;
-        error.hint =
-            "sent again, it may arrive whole; if not, the host's file system changes files, or its "
-            "openssl or sha256sum does not tell the truth: ask its administrator";
-        return error;
+        return didNotArrive(where, hash, came);
     }
     return scriptStatus(runScript(link, fmt::format("chmod {} -- {} && mv -f -- {} {}\n",
                                                     executable ? "700" : "600", shellQuote(part),

@@ -21,10 +21,6 @@ Result<std::vector<std::string>> tagsOf(const std::vector<std::string>& given) {
     return parseTags(tagsText(given));
 }
 
-bool hasAll(const std::vector<std::string>& tags, const std::vector<std::string>& wanted) {
-    return std::ranges::includes(tags, wanted);
-}
-
 Outcome runRuns(const RunsOptions& options, bool json) {
     PIPER_ASSIGN(Workspace file, Workspace::open(options.file));
     PIPER_ASSIGN(const std::vector<std::string> wanted, tagsOf(options.tags));
@@ -32,7 +28,7 @@ Outcome runRuns(const RunsOptions& options, bool json) {
     Json document = {{"runs", Json::array()}};
     TextTable table({"run", "kind", "outcome", "started", "ranks", "steps", "tags", "note"});
     for (const RunSummary& r : runs) {
-        if (!hasAll(r.labels.tags, wanted)) continue;
+        if (!std::ranges::includes(r.labels.tags, wanted)) continue;
         document["runs"].push_back({{"name", r.name},
                                     {"kind", toText(r.kind)},
                                     {"outcome", toText(r.outcome)},

@@ -29,13 +29,9 @@ void fillFromRun(const Run& run, ui::RunSummary& row) {
 }
 
 void fillLaunch(const Run& run, ui::RunSummary& row) {
-    const auto note = [&](std::string_view name) {
-        const auto found = run.notes.find(std::string(name));
-        return found == run.notes.end() ? QString() : ui::text(found->second);
-    };
-    row.session = note(kSessionNote);
-    row.launcher = note(kLauncherNote);
-    row.steps_wanted = note(kStepsNote).toLongLong();
+    row.session = ui::text(noteOf(run, kSessionNote));
+    row.launcher = ui::text(noteOf(run, kLauncherNote));
+    row.steps_wanted = ui::text(noteOf(run, kStepsNote)).toLongLong();
 }
 
 }  // namespace

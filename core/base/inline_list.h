@@ -26,8 +26,6 @@ public:
     using size_type = std::size_t;
     using difference_type = std::ptrdiff_t;
 
-    static constexpr std::size_t kMost = Most;
-
     InlineList() = default;
     InlineList(std::initializer_list<T> values) {
         for (const T& value : values) push_back(value);

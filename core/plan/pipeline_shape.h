@@ -28,7 +28,7 @@ enum class ChunkPlacement { Loop, V, Bidirectional };
 struct PipelineShape {
     ScheduleKind kind = ScheduleKind::OneF1B;
     std::int64_t pp = 1, vpp = 1, num_microbatches = 1;
-    bool operator==(const PipelineShape&) const = default;
+    auto operator<=>(const PipelineShape&) const = default;
 
     /// Model chunks a rank seats: vpp, and 2 of DualPipe.
     [[nodiscard]] std::int64_t chunks() const {

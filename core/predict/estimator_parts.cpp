@@ -91,17 +91,17 @@ auto* PlanEstimator::withoutRecompute(const Make& make) {
 
 PlanEstimator::Shapes& PlanEstimator::shapes(bool split) {
     std::unique_ptr<Shapes>& known = m_shapes[shapesKey()];
-    if (!known || (split && !known->shapes.isSplit())) m_cost.layoutChanged();
+    if (!known || (split && !known->parts.isSplit())) m_cost.layoutChanged();
     if (!known) {
         known = std::make_unique<Shapes>(m_plan, m_cost);
         known->number = ++m_next_number;
     }
-    if (split && !known->shapes.isSplit()) {
-        known->shapes.split(known->work, m_cost);
+    if (split && !known->parts.isSplit()) {
+        known->parts.split(known->work, m_cost);
         known->chunks.clear();
     }
     Shapes& out = *known;
-    if (recomputesSome() && (out.plain == nullptr || (split && !out.plain->shapes.isSplit())))
+    if (recomputesSome() && (out.plain == &out || (split && !out.plain->parts.isSplit())))
         out.plain = withoutRecompute([&]() -> Shapes& { return shapes(split); });
     return out;
 }
@@ -126,17 +126,17 @@ PlanEstimator::LayoutPrices& PlanEstimator::layout(bool split) {
     Shapes& shape = shapes(split);
     std::unique_ptr<LayoutPrices>& known =
         m_layouts[layoutKey(shape, placeIn(m_orders, m_plan.rank_order))];
-    if (!known || (split && !known->pieces.isSplit())) m_cost.layoutChanged();
+    if (!known || (split && !known->parts.isSplit())) m_cost.layoutChanged();
     if (!known) {
-        known = std::make_unique<LayoutPrices>(SlotPieces(m_plan, m_cost, shape.shapes), shape);
+        known = std::make_unique<LayoutPrices>(SlotPieces(m_plan, m_cost, shape.parts), shape);
         known->number = ++m_next_number;
     }
     LayoutPrices& out = *known;
-    if (split && !out.pieces.isSplit()) {
-        out.pieces.split(m_plan, m_cost);
+    if (split && !out.parts.isSplit()) {
+        out.parts.split(m_plan, m_cost);
         out.chunks.clear();
     }
-    if (recomputesSome() && (out.plain == nullptr || (split && !out.plain->pieces.isSplit())))
+    if (recomputesSome() && (out.plain == &out || (split && !out.plain->parts.isSplit())))
         out.plain = withoutRecompute([&]() -> LayoutPrices& { return layout(split); });
     return out;
 }
@@ -171,21 +171,23 @@ bool PlanEstimator::hidesCollectives() const {
     return overlap.dp_grad_reduce || overlap.dp_param_gather;
 }
 
-PlanEstimator::Key PlanEstimator::stageKey(const StageContent& content) {
+PlanEstimator::Key PlanEstimator::stageKey(const StageContent& content,
+                                           std::initializer_list<std::int64_t> more) {
     const Layout& l = m_plan.layout;
     Key key{};
-    KeyWriter(key) << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.pp << l.dp
-                   << m_plan.zero_stage
-                   << (m_plan.offload.optimizer ? 1 : 0) + (m_plan.offload.parameters ? 2 : 0)
-                   << static_cast<std::int64_t>(m_plan.offload.fraction * 1e6)
-                   << static_cast<std::int64_t>(placementOf(m_shape.kind))
-                   << (content.embedding ? 1 : 0) + (content.head ? 2 : 0) << content.dense
-                   << content.moe;
+    KeyWriter writer(key);
+    writer << l.tp * 2 + (l.sp ? 1 : 0) << l.cp << l.ep << l.etp << l.pp << l.dp
+           << m_plan.zero_stage
+           << (m_plan.offload.optimizer ? 1 : 0) + (m_plan.offload.parameters ? 2 : 0)
+           << static_cast<std::int64_t>(m_plan.offload.fraction * 1e6)
+           << static_cast<std::int64_t>(placementOf(m_shape.kind))
+           << (content.embedding ? 1 : 0) + (content.head ? 2 : 0) << content.dense << content.moe;
+    for (const std::int64_t value : more) writer << value;
     return key;
 }
 
 Bytes PlanEstimator::persistent(StageId stage, const StageContent& content) {
-    const auto [found, added] = m_persistent.try_emplace(stageKey(content));
+    const auto [found, added] = m_persistent.try_emplace(stageKey(content, {}));
     if (added)
         for (const MemoryEntry& entry : persistentMemory(m_plan, stage))
             found->second += entry.bytes;
@@ -195,12 +197,10 @@ Bytes PlanEstimator::persistent(StageId stage, const StageContent& content) {
 const PlanEstimator::StageTail& PlanEstimator::tail(const LayoutPrices& prices, StageId stage,
                                                     const StageContent& content) {
     const Overlap overlap = effectiveOverlap(m_plan);
-    Key key = stageKey(content);
-    key[kKeySize - 1] = hidesCollectives() ? prices.number : 0;
-    key[kKeySize - 2] = placeIn(m_orders, m_plan.rank_order);
-    key[kKeySize - 3] = (overlap.dp_grad_reduce ? 1 : 0) + (overlap.dp_param_gather ? 2 : 0);
-    key[kKeySize - 4] = m_plan.zero_stage >= 3 ? number(m_shape.num_microbatches) : 0;
-    const auto [found, added] = m_tails.try_emplace(key);
+    const auto [found, added] = m_tails.try_emplace(stageKey(
+        content, {hidesCollectives() ? prices.number : 0, placeIn(m_orders, m_plan.rank_order),
+                  (overlap.dp_grad_reduce ? 1 : 0) + (overlap.dp_param_gather ? 2 : 0),
+                  m_plan.zero_stage >= 3 ? m_shape.num_microbatches : 0}));
     if (!added) return found->second;
     m_cost.layoutChanged();
     StageTail& out = found->second;
@@ -280,11 +280,10 @@ std::uint32_t PlanEstimator::pattern(std::int64_t begin, std::int64_t end) {
     return known;
 }
 
-std::uint64_t PlanEstimator::chunkKey(const ChunkUse& use, bool some) {
-    const auto again = static_cast<std::uint64_t>(some ? m_plan.recompute.num_layers : 0);
-    return (again << 40) + std::uint64_t{pattern(use.begin, use.end)} * 8 +
-           (use.ends.first ? 1U : 0U) + (use.ends.last ? 2U : 0U) +
-           (use.ends.waits_for_send ? 4U : 0U);
+std::uint64_t PlanEstimator::chunkKey(const ChunkUse& use) {
+    return (static_cast<std::uint64_t>(m_plan.recompute.num_layers) << 40) +
+           std::uint64_t{pattern(use.begin, use.end)} * 8 + (use.ends.first ? 1U : 0U) +
+           (use.ends.last ? 2U : 0U) + (use.ends.waits_for_send ? 4U : 0U);
 }
 
 std::span<const LayerUse> PlanEstimator::layersOf(const ChunkUse& use) {
@@ -295,25 +294,22 @@ std::span<const LayerUse> PlanEstimator::layersOf(const ChunkUse& use) {
     return m_layers;
 }
 
-const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use) {
-    const auto [found, added] = prices.chunks.try_emplace(chunkKey(use, prices.plain != nullptr));
-    if (added)
-        found->second =
-            prices.pieces.chunk(layersOf(use), use.ends,
-                                prices.plain == nullptr ? prices.pieces : prices.plain->pieces);
+template <class Kept>
+const auto& PlanEstimator::ofChunk(Kept& kept, const ChunkUse& use) {
+    const auto [found, added] = kept.chunks.try_emplace(chunkKey(use));
+    if (added) found->second = kept.parts.chunk(layersOf(use), use.ends, kept.plain->parts);
     return found->second;
+}
+
+const ChunkSlots& PlanEstimator::chunk(LayoutPrices& prices, const ChunkUse& use) {
+    return ofChunk(prices, use);
 }
 
 const ChunkHeld& PlanEstimator::chunkHeld(Shapes& shapes, const ChunkUse& use) {
-    const auto [found, added] = shapes.chunks.try_emplace(chunkKey(use, shapes.plain != nullptr));
-    if (added)
-        found->second =
-            shapes.shapes.chunk(layersOf(use), use.ends,
-                                shapes.plain == nullptr ? shapes.shapes : shapes.plain->shapes);
-    return found->second;
+    return ofChunk(shapes, use);
 }
 
-/// Of a pair the operations of both take turns: it is written out once for its kinds of chunks.
+/// Of a pair the operations of both take turns: put together once for its kinds of chunks.
 const PairSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
                                      const SlotForm& form) {
     std::uint64_t key = static_cast<std::uint64_t>(m_plan.recompute.num_layers) * 2 +
@@ -337,8 +333,7 @@ const PairSlots& PlanEstimator::pair(LayoutPrices& prices, std::size_t stage,
         members[m].ends.waits_for_send = own.sends_back;
     }
     found->second =
-        prices.pieces.pair(members, prices.plain == nullptr ? prices.pieces : prices.plain->pieces,
-                           m_message_ns, !effectiveOverlap(m_plan).pp);
+        prices.parts.pair(members, prices.plain->parts, m_message_ns, !effectiveOverlap(m_plan).pp);
     return found->second;
 }
 

@@ -94,22 +94,22 @@ private:
     };
     /// What is the same wherever the groups of a layout lie.
     struct Shapes {
-        Shapes(const Plan& plan, const CostModel& cost) : work(plan), shapes(work, cost) {}
+        Shapes(const Plan& plan, const CostModel& cost) : work(plan), parts(work, cost) {}
         WorkTable work;  ///< of plans with these shapes
-        SlotShapes shapes;
+        SlotShapes parts;
         std::unordered_map<std::uint64_t, ChunkHeld> chunks;  ///< by pattern and ends
         std::int32_t number = 0;
-        const Shapes* plain = nullptr;  ///< without recompute
+        const Shapes* plain = this;  ///< without recompute
     };
     /// Pieces of a layout and the chunks put together from them.
     struct LayoutPrices {
-        LayoutPrices(SlotPieces p, Shapes& s) : pieces(std::move(p)), shapes(s) {}
-        SlotPieces pieces;
+        LayoutPrices(SlotPieces p, Shapes& s) : parts(std::move(p)), shapes(s) {}
+        SlotPieces parts;
         Shapes& shapes;
         std::unordered_map<std::uint64_t, ChunkSlots> chunks;  ///< by pattern and ends
         std::unordered_map<std::uint64_t, PairSlots> pairs;
         std::int32_t number = 0;
-        const LayoutPrices* plain = nullptr;  ///< without recompute
+        const LayoutPrices* plain = this;  ///< without recompute
     };
     /// The end of a stage's step.
     struct StageTail {
@@ -152,7 +152,8 @@ private:
     [[nodiscard]] auto* withoutRecompute(const Make& make);
     /// Only collectives that hide behind compute ask what the layers take.
     [[nodiscard]] bool hidesCollectives() const;
-    [[nodiscard]] Key stageKey(const StageContent& content);
+    [[nodiscard]] Key stageKey(const StageContent& content,
+                               std::initializer_list<std::int64_t> more);
     /// What a stage holds from start to end.
     [[nodiscard]] Bytes persistent(StageId stage, const StageContent& content);
     [[nodiscard]] const StageTail& tail(const LayoutPrices& prices, StageId stage,
@@ -166,8 +167,10 @@ private:
     [[nodiscard]] const ChunkUse& use(std::size_t stage, ModelChunkId chunk) const;
     [[nodiscard]] StageContent content(std::size_t stage) const;
     [[nodiscard]] std::uint32_t pattern(std::int64_t begin, std::int64_t end);
-    /// Of a chunk: what it does, with `some` only so many of its first layers computed again.
-    [[nodiscard]] std::uint64_t chunkKey(const ChunkUse& use, bool some);
+    [[nodiscard]] std::uint64_t chunkKey(const ChunkUse& use);
+    /// What the parts of `kept` make of a chunk, once.
+    template <class Kept>
+    [[nodiscard]] const auto& ofChunk(Kept& kept, const ChunkUse& use);
     [[nodiscard]] std::span<const LayerUse> layersOf(const ChunkUse& use);
     [[nodiscard]] const ChunkSlots& chunk(LayoutPrices& prices, const ChunkUse& use);
     [[nodiscard]] const ChunkHeld& chunkHeld(Shapes& shapes, const ChunkUse& use);

@@ -16,7 +16,8 @@ void normalise(std::vector<double>& shares) {
     for (double& s : shares) s = sum > 0.0 ? s / sum : 1.0 / static_cast<double>(shares.size());
 }
 
-/// No expert above `limit`; the surplus goes to the others in proportion.
+/// No expert above `limit`; the surplus goes to the others in proportion, evenly where they have
+/// nothing.
 void capShares(std::vector<double>& shares, double limit) {
     std::vector<bool> full(shares.size(), false);
     for (std::size_t round = 0; round < shares.size(); ++round) {
@@ -29,9 +30,10 @@ void capShares(std::vector<double>& shares, double limit) {
             }
             if (!full[e]) open += shares[e];
         }
-        if (surplus <= 0.0 || open <= 0.0) return;
+        const auto left = static_cast<double>(std::ranges::count(full, false));
+        if (surplus <= 0.0 || left == 0.0) return;
         for (std::size_t e = 0; e < shares.size(); ++e)
-            if (!full[e]) shares[e] *= 1.0 + surplus / open;
+            if (!full[e]) shares[e] += surplus * (open > 0.0 ? shares[e] / open : 1.0 / left);
     }
 }
 

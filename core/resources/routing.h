@@ -19,9 +19,10 @@ namespace piper {
 [[nodiscard]] std::int64_t nodeLimit(const Plan& plan, std::int64_t nodes);
 
 /// Share of the routed rows of each expert under the plan's routing load: [num_experts], sums to 1.
+/// A histogram is taken as it is given.
 [[nodiscard]] std::vector<double> expertShares(const Plan& plan, LayerId layer);
-/// The same with none above 1 / router_topk: a token takes an expert once, the others have the
-/// rest.
+/// The same with none above 1 / router_topk: a token takes an expert once, and what a load has
+/// above that goes to the others. What the worker can impose; of measured loads it is the same.
 [[nodiscard]] std::vector<double> drawableShares(const Plan& plan, LayerId layer);
 /// Whether layers of one plan can be loaded differently.
 [[nodiscard]] bool loadVaries(const Plan& plan);

@@ -38,7 +38,7 @@ struct ExpertLoadSummary {
 /// Of the last step of which a run has any; empty without.
 [[nodiscard]] ExpertLoadSummary lastStepLoad(const Run& run);
 
-/// "hottest expert 1.42 times the mean, layer 3 1.90 times"; empty without a load.
+/// "hottest expert 1.42 times the mean, in layer 3 1.90 times"; empty without a load.
 [[nodiscard]] std::string describe(const ExpertLoadSummary& load);
 
 }  // namespace piper

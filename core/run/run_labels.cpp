@@ -50,13 +50,14 @@ std::string tagsText(const std::vector<std::string>& tags) {
     return fmt::format("{}", fmt::join(tags, ", "));
 }
 
+std::string noteOf(const Run& run, std::string_view name) {
+    const auto found = run.notes.find(std::string(name));
+    return found == run.notes.end() ? std::string() : found->second;
+}
+
 RunLabels labelsOf(const Run& run) {
-    const auto note = [&](std::string_view name) {
-        const auto found = run.notes.find(std::string(name));
-        return found == run.notes.end() ? std::string() : found->second;
-    };
-    RunLabels out{note(kUserNote), {}};
-    if (Result<std::vector<std::string>> tags = parseTags(note(kUserTags)); tags.ok())
+    RunLabels out{noteOf(run, kUserNote), {}};
+    if (Result<std::vector<std::string>> tags = parseTags(noteOf(run, kUserTags)); tags.ok())
         out.tags = std::move(tags).value();
     return out;
 }

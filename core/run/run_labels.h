@@ -20,6 +20,8 @@ struct RunLabels {
 inline constexpr std::string_view kUserNote = "user.note";
 inline constexpr std::string_view kUserTags = "user.tags";
 
+/// Empty for a note that the run does not have.
+[[nodiscard]] std::string noteOf(const Run& run, std::string_view name);
 /// Of a run with its notes; tags that parseTags() would refuse are left out.
 [[nodiscard]] RunLabels labelsOf(const Run& run);
 

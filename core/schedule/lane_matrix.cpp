@@ -36,6 +36,13 @@ PortTimes onlyInput(Port port) {
 
 }  // namespace
 
+std::int64_t freeAt(const PortTimes& lanes) {
+    std::int64_t out = 0;
+    for (Port port : {Port::Compute, Port::Ep, Port::TpCp, Port::Dp})
+        out = std::max(out, lanes[at(port)]);
+    return out;
+}
+
 PortTimes LaneMatrix::apply(const PortTimes& in) const {
     PortTimes out;
     for (std::size_t o = 0; o < kNumPorts; ++o) {
@@ -103,28 +110,6 @@ LaneMatrix laneMatrix(std::span<const LaneStep> steps, bool blocking_messages,
 
 LaneMatrix laneMatrix(const SlotTemplate& slot, std::span<const std::int64_t> durations_ns) {
     return laneMatrix(laneSteps(slot), slot.blocking_messages, durations_ns);
-}
-
-std::int64_t isolatedSpan(std::span<const LaneStep> steps, bool blocking_messages,
-                          std::span<const std::int64_t> durations_ns) {
-    std::int64_t span = 0;
-    std::vector<std::int64_t> ends(steps.size(), 0);
-    PortTimes lanes{};
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        const LaneStep& step = steps[i];
-        if (step.kind == LaneStep::Kind::Receive) continue;
-        std::int64_t own = 0;
-        const bool hands_over = step.kind == LaneStep::Kind::HandOver;
-        std::int64_t& lane = hands_over ? own : lanes[at(step.port)];
-        if (blocking_messages && step.port == Port::Compute && !hands_over)
-            lane = std::max(lane, lanes[at(Port::Send)]);
-        for (const std::int32_t id : step.after)
-            if (id != kComputeBefore) lane = std::max(lane, ends[static_cast<std::size_t>(id)]);
-        lane += hands_over ? 0 : durations_ns[i];
-        ends[i] = lane;
-        if (step.kind == LaneStep::Kind::Work) span = std::max(span, lane);
-    }
-    return span;
 }
 
 IsolatedTimes isolatedTimes(const SlotTemplate& slot,

@@ -30,6 +30,8 @@ inline constexpr std::size_t kNumPorts = 7;
 inline constexpr std::int64_t kNever = INT64_MIN / 4;
 
 using PortTimes = std::array<std::int64_t, kNumPorts>;
+/// When the last lane is, not counting messages; not before 0.
+[[nodiscard]] std::int64_t freeAt(const PortTimes& lanes);
 
 /// What one form of slot does to the lanes.
 struct LaneMatrix {
@@ -56,10 +58,6 @@ struct LaneStep {
                                     std::span<const std::int64_t> durations_ns);
 [[nodiscard]] LaneMatrix laneMatrix(const SlotTemplate& slot,
                                     std::span<const std::int64_t> durations_ns);
-
-/// Until the last lane but that of messages is free, when all are and the messages are there at 0.
-[[nodiscard]] std::int64_t isolatedSpan(std::span<const LaneStep> steps, bool blocking_messages,
-                                        std::span<const std::int64_t> durations_ns);
 
 /// Start and end of every operation when all lanes are free and the message is there at 0.
 struct IsolatedTimes {

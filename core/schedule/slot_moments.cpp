@@ -93,7 +93,7 @@ Result<std::vector<RankMoments>> slotMoments(const PipelineShape& shape) {
 }
 
 const SlotMomentsTable::Moments& SlotMomentsTable::of(const PipelineShape& shape) {
-    const auto [found, added] = m_known.try_emplace(keyOf(shape));
+    const auto [found, added] = m_known.try_emplace(shape);
     if (!added) return found->second;
     if (Result<Moments> made = slotMoments(shape); made.ok())
         found->second = std::move(made).value();
@@ -101,12 +101,12 @@ const SlotMomentsTable::Moments& SlotMomentsTable::of(const PipelineShape& shape
 }
 
 const SlotMomentsTable::Moments* SlotMomentsTable::find(const PipelineShape& shape) const {
-    const auto found = m_known.find(keyOf(shape));
+    const auto found = m_known.find(shape);
     return found == m_known.end() ? nullptr : &found->second;
 }
 
 void SlotMomentsTable::add(const PipelineShape& shape, Moments moments) {
-    m_known.insert_or_assign(keyOf(shape), std::move(moments));
+    m_known.insert_or_assign(shape, std::move(moments));
 }
 
 }  // namespace piper

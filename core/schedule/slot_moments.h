@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/plan/pipeline_shape.h"
 #include "core/schedule/slot_form.h"
 
 namespace piper {
@@ -57,11 +57,7 @@ public:
     void add(const PipelineShape& shape, Moments moments);
 
 private:
-    using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t>;
-    [[nodiscard]] static Key keyOf(const PipelineShape& shape) {
-        return {shape.kind, shape.pp, shape.vpp, shape.num_microbatches};
-    }
-    std::map<Key, Moments> m_known;
+    std::map<PipelineShape, Moments> m_known;
 };
 
 }  // namespace piper

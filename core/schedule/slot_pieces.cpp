@@ -52,8 +52,7 @@ void walk(Slot::Kind kind, std::span<const LayerUse> layers, const ChunkEnds& en
 
 }  // namespace
 
-// --- what a rank does and holds
-// -------------------------------------------------------------------
+// --- what a rank does and holds ------------------------------------------------------------
 
 /// Adds kinds of slots to the parts.
 class SlotShapes::Builder {
@@ -154,8 +153,7 @@ ChunkHeld SlotShapes::chunk(std::span<const LayerUse> layers, const ChunkEnds& e
     return out;
 }
 
-// --- what it takes
-// --------------------------------------------------------------------------------
+// --- what it takes ----------------------------------------------------------------------
 
 SlotPieces::SlotPieces(const Plan& plan, const CostModel& cost, const SlotShapes& shapes)
     : m_shapes(&shapes), m_sends(plan.layout.pp > 1) {
@@ -181,10 +179,7 @@ void SlotPieces::addKinds(const Plan& plan, const CostModel& cost, std::size_t k
     const auto price = [&](const std::vector<SlotShapes::Shape>& part,
                            std::vector<SlotPiece>& out) {
         out.reserve(kinds);
-        while (out.size() < std::min(kinds, part.size())) {
-            SlotPiece piece = priced(part[out.size()]);
-            out.push_back(piece);
-        }
+        while (out.size() < std::min(kinds, part.size())) out.push_back(priced(part[out.size()]));
     };
     const SlotParts<SlotShapes::Shape>& parts = m_shapes->m_parts;
     price(parts.embedding, m_parts.embedding);
@@ -230,8 +225,7 @@ ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& 
             out.busy_ns[k] += piece.busy_ns;
             out.exchange_ns[k] += piece.exchange_ns;
         });
-        for (Port port : {Port::Compute, Port::Ep, Port::TpCp, Port::Dp})
-            out.span_ns[k] = std::max(out.span_ns[k], at(lanes, port));
+        out.span_ns[k] = freeAt(lanes);
         out.lane_ns[k] = std::max<std::int64_t>(0, at(compute, Port::Compute));
         out.pass_ns[k] = std::max<std::int64_t>(0, at(hidden, Port::Arrival));
         if (kind == Slot::Kind::Backward)
@@ -241,8 +235,7 @@ ChunkSlots SlotPieces::chunk(std::span<const LayerUse> layers, const ChunkEnds& 
     return out;
 }
 
-// --- pairs
-// ----------------------------------------------------------------------------------------
+// --- pairs ----------------------------------------------------------------------
 
 /// The steps of one member of a pair, layer after layer.
 class SlotPieces::MemberSteps {
@@ -367,9 +360,9 @@ PairSlots SlotPieces::pair(const std::array<PairMember, 2>& members, const SlotP
         }
     }
     constexpr auto compute = static_cast<std::size_t>(Port::Compute);
-    out.span_ns = isolatedSpan(steps, blocking, times);
-    out.lane_ns =
-        std::max<std::int64_t>(0, laneMatrix(steps, blocking, times).rows[compute][compute]);
+    const LaneMatrix matrix = laneMatrix(steps, blocking, times);
+    out.span_ns = freeAt(matrix.apply(PortTimes{}));
+    out.lane_ns = std::max<std::int64_t>(0, matrix.rows[compute][compute]);
     return out;
 }
 

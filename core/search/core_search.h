@@ -92,10 +92,11 @@ private:
                                             const CoreOutlook& outlook) const;
     void refinePipeline(SearchPoint point, const std::vector<int>& zero_stages,
                         std::int64_t limit_ns, Best& best);
-    void dropSlowChunks(SearchPoint point, int zero_stage, std::int64_t limit_ns,
-                        std::vector<AllToAllChoice>& exchanges);
+    void dropSlow(SearchPoint point, int zero_stage, std::int64_t limit_ns,
+                  std::vector<AllToAllChoice>& exchanges);
     [[nodiscard]] bool needsMore(const SearchPoint& point, Bytes than);
-    void dropTooLarge(SearchPoint point, std::vector<int>& zero_stages);
+    void dropTooLarge(SearchPoint point, const std::vector<AllToAllChoice>& exchanges,
+                      std::vector<int>& zero_stages);
     [[nodiscard]] SavingChoice mostSaved(int zero_stage) const;
     void chooseSaving(SearchPoint point, Best& best);
     [[nodiscard]] bool offer(const SearchPoint& point, const PlanEstimate& estimate, Best& best);

@@ -2,7 +2,6 @@
 #include "core/search/search.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -153,18 +152,14 @@ private:
     }
 
     void setMoments() {
-        std::vector<PipelineShape> shapes;
-        std::set<std::array<std::int64_t, 4>> seen;
+        std::set<PipelineShape> all;
         Plan plan = m_space.base;
         for (const SearchCore& core : m_choices.cores())
             for (const PipelineChoice& pipeline : m_choices.pipelines(core)) {
                 m_choices.apply({core, pipeline, m_space.base.all_to_all, {}}, plan);
-                const PipelineShape shape = pipelineShape(plan);
-                if (seen.insert({static_cast<std::int64_t>(shape.kind), shape.pp, shape.vpp,
-                                 shape.num_microbatches})
-                        .second)
-                    shapes.push_back(shape);
+                all.insert(pipelineShape(plan));
             }
+        const std::vector<PipelineShape> shapes(all.begin(), all.end());
         std::vector<SlotMomentsTable::Moments> made(shapes.size());
         m_parallel_for(shapes.size(), [&](std::size_t i) {
             if (m_stop.stop_requested()) return;

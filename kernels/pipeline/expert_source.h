@@ -13,6 +13,7 @@ namespace piper {
 class ExpertSource {
 public:
     virtual ~ExpertSource() = default;
+    bool operator==(const ExpertSource&) const = default;
     /// experts [positions * topk] of one sample of the global batch, from first_position on.
     [[nodiscard]] virtual Status choose(std::int64_t step, LayerId layer, std::int64_t sample,
                                         Indices experts, std::int64_t first_position) const = 0;

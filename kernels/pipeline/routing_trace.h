@@ -38,10 +38,7 @@ public:
     [[nodiscard]] Status choose(std::int64_t step, LayerId layer, std::int64_t sample,
                                 Indices experts, std::int64_t first_position) const override;
     [[nodiscard]] std::size_t size() const { return m_records.size(); }
-    bool operator==(const RoutingTrace& other) const {
-        return m_topk == other.m_topk && m_seq_len == other.m_seq_len &&
-               m_records == other.m_records;
-    }
+    bool operator==(const RoutingTrace&) const = default;
 
 private:
     using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t>;

@@ -32,6 +32,7 @@ private:
 struct Routing {
     std::optional<RoutingTrace> record;
     std::unique_ptr<ExpertSource> experts;  ///< null: the router chooses
+    std::string_view by = "free";           ///< who chooses, as a counter of the run says
 };
 
 Result<Routing> openRouting(const Plan& plan, const TrainingOptions& options) {
@@ -43,8 +44,10 @@ Result<Routing> openRouting(const Plan& plan, const TrainingOptions& options) {
         PIPER_ASSIGN(RoutingTrace trace,
                      RoutingTrace::read(options.replay_routing, topk, plan.seq_len));
         routing.experts = std::make_unique<RoutingTrace>(std::move(trace));
+        routing.by = "replayed";
     } else if (imposesRouting(plan)) {
         routing.experts = std::make_unique<ImposedRouting>(plan, options.constants.seed);
+        routing.by = "imposed";
     }
     return routing;
 }
@@ -109,8 +112,6 @@ private:
         record.end_ns = m_parts.hooks.clock();
         record.loss = m_model.result().loss;
         record.gradient_norm = m_model.result().gradient_norm;
-        StepProgress progress{step + 1, m_model.result(), 0.0, {}, {}};
-        if (m_parts.progress) PIPER_TRY(shareWithAll(record.step, progress));
         m_parts.recorder.step(record);
         if (m_parts.plan.capacity_factor) {
             m_dropped += m_model.droppedRows();
@@ -122,7 +123,9 @@ private:
         PIPER_TRY(m_parts.recorder.status());
         if (!m_parts.progress) return {};
         const double seconds = static_cast<double>(record.end_ns - record.start_ns) * 1e-9;
-        progress.tokens_per_second = static_cast<double>(record.tokens) / seconds;
+        StepProgress progress{
+            step + 1, m_model.result(), static_cast<double>(record.tokens) / seconds, {}, {}};
+        PIPER_TRY(shareWithAll(record.step, progress));
         return m_parts.progress(progress);
     }
 
@@ -179,9 +182,7 @@ Status train(TrainingParts parts, const TrainingOptions& options) {
                             routing.experts.get()}));
     parts.recorder.counter("all_to_all.algorithm", toText(model->exchange().choice().algorithm));
     parts.recorder.counter("all_to_all.reason", model->exchange().choice().reason);
-    parts.recorder.counter("routing", !options.replay_routing.empty() ? "replayed"
-                                      : imposesRouting(parts.plan)    ? "imposed"
-                                                                      : "free");
+    parts.recorder.counter("routing", routing.by);
     if (options.constants.local_rows) parts.recorder.counter("all_to_all.local_rows", "true");
     PIPER_TRY(TrainingLoop(parts, options, *model, groups).run());
     if (!routing.record) return {};

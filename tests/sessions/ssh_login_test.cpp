@@ -18,7 +18,17 @@ using test::SshServer;
 using test::SshTest;
 using ::testing::HasSubstr;
 
-class SshLoginTest : public SshTest {};
+class SshLoginTest : public SshTest {
+protected:
+    /// An agent without keys, that of this process.
+    Result<std::unique_ptr<RunningCommand>> startAgent() {
+        const std::string socket = path("agent").string();
+        auto agent = openLocalConnection()->start({"ssh-agent", "-D", "-a", socket}, "");
+        for (int i = 0; i < 200 && ::access(socket.c_str(), F_OK) != 0; ++i) ::usleep(10000);
+        ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+        return agent;
+    }
+};
 
 TEST_F(SshLoginTest, UnknownHostIsShownAndWrittenWhenAccepted) {
     const auto server = serverNamedHost();
@@ -137,11 +147,8 @@ TEST_F(SshLoginTest, PassphraseIsAskedForAgainWhenWrong) {
 
 TEST_F(SshLoginTest, AgentKeysAreUsed) {
     const auto server = serverNamedHost();
-    const std::string socket = path("agent").string();
-    auto agent = openLocalConnection()->start({"ssh-agent", "-D", "-a", socket}, "");
+    auto agent = startAgent();
     ASSERT_TRUE(agent.ok());
-    for (int i = 0; i < 200 && ::access(socket.c_str(), F_OK) != 0; ++i) ::usleep(10000);
-    ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
     test::runProgram({"ssh-add", "-q", path("key").string()});
     std::filesystem::remove(path("key"));
     const auto opened = open("host");
@@ -154,11 +161,8 @@ TEST_F(SshLoginTest, AgentKeysAreUsed) {
 
 TEST_F(SshLoginTest, IdentitiesOnlyTakesTheAgentsKeysThatAreNamed) {
     const auto server = serverNamedHost();
-    const std::string socket = path("agent").string();
-    auto agent = openLocalConnection()->start({"ssh-agent", "-D", "-a", socket}, "");
+    auto agent = startAgent();
     ASSERT_TRUE(agent.ok());
-    for (int i = 0; i < 200 && ::access(socket.c_str(), F_OK) != 0; ++i) ::usleep(10000);
-    ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
     // Others come first in the agent: the host would have refused these often enough.
     for (int i = 0; i < 7; ++i) {
         const std::string other = path("other" + std::to_string(i)).string();

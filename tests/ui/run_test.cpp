@@ -48,6 +48,23 @@ protected:
         QTest::mouseClick(child<QPushButton>(PageId::Runs, "run"), Qt::LeftButton);
         ASSERT_TRUE(runs().running());
     }
+    /// A row of the history becomes the current one.
+    void choose(const QString& run) {
+        auto* history = child<QTableView>(PageId::Runs, "history");
+        for (int row = 0; row < history->model()->rowCount(); ++row)
+            if (history->model()->index(row, 0).data().toString() == run)
+                history->setCurrentIndex(history->model()->index(row, 0));
+    }
+    /// Writes words on the chosen run, by the keyboard.
+    void label(const char* button, const QString& words) {
+        QTest::mouseClick(child<QPushButton>(PageId::Runs, button), Qt::LeftButton);
+        auto* editor = qobject_cast<QLineEdit*>(QApplication::focusWidget());
+        ASSERT_NE(editor, nullptr);
+        editor->selectAll();
+        QTest::keyClicks(editor, words);
+        QTest::keyClick(editor, Qt::Key_Return);
+        ASSERT_TRUE(settled());
+    }
     /// What was seen live is what the run recorded.
     void expectCurves(const RunSummary& measured) {
         const Plan& plan = m_workbench->plan.plan();
@@ -58,8 +75,8 @@ protected:
         EXPECT_EQ(live.rank_peak_bytes, measured.rank_peak_bytes);
         ASSERT_EQ(std::ssize(live.load.tokens), plan.model.moe->num_experts);
         EXPECT_EQ(std::ssize(live.rank_peak_bytes), plan.layout.world());
-        EXPECT_THAT(live.dump().toStdString(), HasSubstr("Tokens of each expert in the last step: "
-                                                         "hottest expert "));
+        EXPECT_THAT(live.dump().toStdString(),
+                    HasSubstr("Tokens by expert, last step: hottest expert "));
         EXPECT_THAT(live.dump().toStdString(), HasSubstr("Memory of each rank, the most so far: up "
                                                          "to "));
         for (const char* name : {"run.load", "run.memory"})
@@ -109,27 +126,12 @@ TEST_F(RunTest, ARunOfTheHistoryIsTaggedFoundAndRunAgain) {
     ASSERT_TRUE(settled());
     EXPECT_FALSE(child<QPushButton>(PageId::Runs, "history.again")->isEnabled())
         << "none is chosen";
-    auto* history = child<QTableView>(PageId::Runs, "history");
-    const auto choose = [&](const QString& run) {
-        for (int row = 0; row < history->model()->rowCount(); ++row)
-            if (history->model()->index(row, 0).data().toString() == run)
-                history->setCurrentIndex(history->model()->index(row, 0));
-    };
-    const auto write = [&](const char* button, const QString& words) {
-        QTest::mouseClick(child<QPushButton>(PageId::Runs, button), Qt::LeftButton);
-        auto* editor = qobject_cast<QLineEdit*>(QApplication::focusWidget());
-        ASSERT_NE(editor, nullptr);
-        editor->selectAll();
-        QTest::keyClicks(editor, words);
-        QTest::keyClick(editor, Qt::Key_Return);
-        ASSERT_TRUE(settled());
-    };
     choose(ended);
-    ASSERT_NO_FATAL_FAILURE(write("history.tags", QStringLiteral("tiny, first")));
-    ASSERT_NO_FATAL_FAILURE(write("history.note", QStringLiteral("as a baseline")));
+    ASSERT_NO_FATAL_FAILURE(label("history.tags", QStringLiteral("tiny, first")));
+    ASSERT_NO_FATAL_FAILURE(label("history.note", QStringLiteral("as a baseline")));
     QString refused;
     QObject::connect(&runs(), &RunsViewModel::failed, [&](const QString& m) { refused = m; });
-    ASSERT_NO_FATAL_FAILURE(write("history.tags", QStringLiteral("#odd")));
+    ASSERT_NO_FATAL_FAILURE(label("history.tags", QStringLiteral("#odd")));
     EXPECT_THAT(refused.toStdString(), HasSubstr("tag '#odd'"));
     const RunLabels labels{"as a baseline", {"first", "tiny"}};
     EXPECT_EQ(runs().history().find(ended)->labels, labels);
@@ -138,6 +140,7 @@ TEST_F(RunTest, ARunOfTheHistoryIsTaggedFoundAndRunAgain) {
     for (const RunSummary& run : *stored)
         EXPECT_EQ(run.labels, run.name == ended ? labels : RunLabels()) << run.name.toStdString();
 
+    const auto* history = child<QTableView>(PageId::Runs, "history");
     const int all = history->model()->rowCount();
     auto* filter = child<QLineEdit>(PageId::Runs, "history.filter");
     for (const auto& [words, rows] : {std::pair{"#tiny baseline", 1}, std::pair{"#tin", 0},

@@ -26,7 +26,7 @@ QString endText(const RunEnd& end) {
 
 QString RunCurves::loadTitle() const {
     if (load.empty()) return {};
-    return QStringLiteral("Tokens of each expert in the last step: ") + text(describe(load));
+    return QStringLiteral("Tokens by expert, last step: ") + text(describe(load));
 }
 
 QString RunCurves::memoryTitle() const {

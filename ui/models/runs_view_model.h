@@ -24,9 +24,9 @@ struct RunCurves {
     ExpertLoadSummary load;     ///< of the last step; empty without experts
     std::vector<std::int64_t> rank_peak_bytes;
 
-    /// "Expert load in the last step: hottest expert 1.42 times the mean"; empty without one.
+    /// "Tokens by expert, last step: hottest expert 1.42 times the mean"; empty without one.
     [[nodiscard]] QString loadTitle() const;
-    /// "Memory of each rank, most so far: up to 163 MiB on rank 1"; empty without any.
+    /// "Memory of each rank, the most so far: up to 163 MiB on rank 1"; empty without any.
     [[nodiscard]] QString memoryTitle() const;
     /// Everything as text.
     [[nodiscard]] QString dump() const;

@@ -89,6 +89,54 @@ TEST(Search, FindsWhatBruteForceFindsOverSchedulesAndSavings) {
               static_cast<std::int64_t>(enumeratePlans(oneGrid()).size()));
 }
 
+/// What every plan of a space takes and holds.
+struct Measure {
+    double step = 0.0;
+    Bytes total;
+};
+
+std::vector<Measure> measured(const SearchSpace& space) {
+    std::vector<Measure> out;
+    for (const Plan& plan : enumeratePlans(space)) {
+        const Result<Prediction> p = predict(plan, PredictMode::Simulated, PredictDetail::StepOnly);
+        if (p.ok()) out.push_back({p->step.value, p->memory.device_total});
+    }
+    std::ranges::sort(out, {}, &Measure::total);
+    return out;
+}
+
+/// The best plan under limits of memory: from where only the smallest plan fits to where a quarter
+/// does.
+void expectBestUnderLimits(SearchSpace space, std::size_t limits) {
+    space.top = 1;
+    const std::vector<Measure> plans = measured(space);
+    ASSERT_GT(plans.size(), 4 * limits);
+    for (std::size_t n = 0; n < limits; ++n) {
+        SCOPED_TRACE(n);
+        space.base.cluster.device.memory =
+            plans[n * plans.size() / (4 * limits)].total * (1.0 + 1e-6);
+        double best = plans[0].step;
+        for (const Measure& plan : plans)
+            if (plan.total <= space.base.cluster.device.memory) best = std::min(best, plan.step);
+        const SearchResult result = found(space);
+        ASSERT_EQ(result.plans.size(), 1U);
+        EXPECT_DOUBLE_EQ(result.plans[0].prediction.step.value, best);
+    }
+}
+
+TEST(Search, FindsWhatBruteForceFindsUnderAnyLimitOfMemory) {
+    for (const ScheduleKind schedule : {ScheduleKind::OneF1B, ScheduleKind::DualPipe}) {
+        SCOPED_TRACE(toText(schedule));
+        SearchSpace space = oneGrid();
+        space.base.schedule = schedule;
+        space.fixed.push_back("schedule");
+        expectBestUnderLimits(space, 10);
+    }
+    SearchSpace grids = smallSpace();  // so many that the best so far bounds the others
+    grids.fixed = {"schedule", "offload", "rank_order"};
+    expectBestUnderLimits(grids, 12);
+}
+
 /// A grid of its own layers' load, which the estimator cannot put together from parts.
 SearchSpace unevenLoad() {
     SearchSpace space = oneGrid();
