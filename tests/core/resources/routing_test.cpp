@@ -42,6 +42,23 @@ TEST(Routing, HistogramAndPlacementByLayer) {
     EXPECT_DOUBLE_EQ(routingImbalance(plan, LayerId(3)), 2.0);
 }
 
+TEST(Routing, WhatOneExpertCannotTakeGoesToTheOthers) {
+    Plan plan = planOver(1);
+    MoeSpec& moe = *plan.model.moe;
+    moe.num_experts = 6;
+    moe.router_topk = 2;
+    plan.routing_load.kind = RoutingLoadKind::Histogram;
+    plan.routing_load.histogram = {{0, 0, 9, 0, 0, 0}, {6, 3, 1, 0, 0, 0}};
+    const std::vector<double> even = drawableShares(plan, LayerId(0));
+    for (std::size_t e = 0; e < even.size(); ++e) EXPECT_NEAR(even[e], e == 2 ? 0.5 : 0.1, 1e-12);
+    // 0.1 too much, of which the others get in proportion 3 : 1.
+    const std::vector<double> shares = drawableShares(plan, LayerId(1));
+    EXPECT_NEAR(shares[0], 0.5, 1e-12);
+    EXPECT_NEAR(shares[1], 0.375, 1e-12);
+    EXPECT_NEAR(shares[2], 0.125, 1e-12);
+    EXPECT_EQ(shares[3], 0.0);
+}
+
 TEST(Routing, ZipfGrowsWithItsExponentAndStaysPossible) {
     Plan plan = planOver(4);
     plan.routing_load.kind = RoutingLoadKind::Zipf;

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/json.h"
+#include "core/search/core_search.h"
 #include "core/search/enumerate.h"
 #include "core/search/why_not.h"
 #include "tests/support/example_plans.h"
@@ -135,6 +136,29 @@ TEST(Search, FindsWhatBruteForceFindsUnderAnyLimitOfMemory) {
     SearchSpace grids = smallSpace();  // so many that the best so far bounds the others
     grids.fixed = {"schedule", "offload", "rank_order"};
     expectBestUnderLimits(grids, 12);
+}
+
+TEST(CoreSearch, KeepsAPlanThatFitsByTheChunksOfItsExchangeAlone) {
+    SearchSpace space = oneGrid();
+    space.base.schedule = ScheduleKind::OneF1B;
+    space.fixed.push_back("schedule");
+    // Between the least that plans need with their exchange whole and in chunks.
+    Bytes whole = gib(1000), chunked = gib(1000);
+    for (const Plan& plan : enumeratePlans(space)) {
+        const Result<Prediction> p = predict(plan, PredictMode::Simulated, PredictDetail::StepOnly);
+        ASSERT_TRUE(p.ok());
+        Bytes& least = plan.all_to_all.chunks > 1 ? chunked : whole;
+        least = std::min(least, p->memory.device_total);
+    }
+    ASSERT_LT(chunked, whole);
+    space.base.cluster.device.memory = (chunked + whole) * 0.5;
+    const SearchChoices choices(space);
+    CoreSearch search(space, choices, nullptr);
+    std::vector<FoundPlan> found;
+    for (const SearchCore& core : choices.cores())
+        search.refine(core, {}, CoreSearch::kNoLimit - 1, found);  // as when some plan was found
+    ASSERT_FALSE(found.empty());
+    for (const FoundPlan& plan : found) EXPECT_GT(plan.point.exchange.chunks, 1);
 }
 
 /// A grid of its own layers' load, which the estimator cannot put together from parts.
